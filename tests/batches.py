@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from separatrix.nn.lanes import Batch, Recipe
+from separatrix.nn.batch import Batch
+from separatrix.nn.lanes import Recipe
 
 
 def batch(
@@ -35,5 +36,4 @@ def batch(
         recipe=Recipe(),
         bins=0,
         memory={},
-        adversary=None,
     )

@@ -13,7 +13,6 @@ import torch
 from batches import batch
 from laws import leaking, reach
 from separatrix.methods.infofair import TEMPERATURE, contrast, loss
-from separatrix.nn.balance import Lanes
 
 
 def contrast_by_loops(logits, y, z):
@@ -32,7 +31,7 @@ def contrast_by_loops(logits, y, z):
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 4)], ids=str)
 def test_value_and_derivative_are_those_of_the_definition(sizes):
     b = batch(2, 30, *sizes)
-    term = contrast(b, Lanes.of(b))
+    term = contrast(b)
     for lane in range(2):
         logits = b.logits[lane].detach().double().requires_grad_()
         expected = contrast_by_loops(logits, b.y[lane].tolist(), b.z[lane].tolist())
@@ -50,7 +49,7 @@ def test_a_row_of_weight_w_is_w_rows():
         b, logits=b.logits[:, :].repeat_interleave(repeat, 1), weight=None,
         y=b.y.repeat_interleave(repeat, 1), z=b.z.repeat_interleave(repeat, 1),
     )  # fmt: skip
-    together, single = contrast(b, Lanes.of(b)), contrast(apart, Lanes.of(apart))
+    together, single = contrast(b), contrast(apart)
     assert together.value.item() == pytest.approx(single.value.item(), rel=1e-4)
     np.testing.assert_allclose(
         together.rows.repeat_interleave(repeat, 2),
@@ -66,7 +65,7 @@ def test_without_a_valid_pair_the_term_is_zero_and_so_is_its_derivative():
         torch.arange(12)[None],
     ):  # one group; every row a group of its own
         alone = replace(b, z=z, cells=torch.ones(1, 2, 12))
-        term = contrast(alone, Lanes.of(alone))
+        term = contrast(alone)
         assert term.value.item() == 0
         assert (term.rows == 0).all()
         value = loss(alone, torch.tensor([0.5], dtype=torch.float64))

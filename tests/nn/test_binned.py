@@ -15,7 +15,7 @@ from separatrix.errors import InputError
 torch = pytest.importorskip("torch")
 
 from separatrix.nn import binned  # noqa: E402
-from separatrix.nn.binned import quantiles, running_term  # noqa: E402
+from separatrix.nn.binned import penalty_term, quantiles  # noqa: E402
 from separatrix.nn.information import Ranks  # noqa: E402
 
 FLOOR = 5e-6  # a cell below a millionth of the rows is read as a millionth, in v as well
@@ -198,7 +198,7 @@ def test_running_centres_come_to_rest_at_the_quantiles():
         score = torch.rand(1, 256, generator=g)
         p = torch.stack([1 - score, score], 1)
         cell = torch.zeros(1, 256, dtype=torch.long)
-        running_term(p, cell, (5, 1, 1), None, 0.9, memory)
+        penalty_term(p, cell, (5, 1, 1), None, 0.9, memory)
         found = torch.stack([memory["centres"][0], quantiles(score, 5)[0]])
         errors.append(found[:, 1:-1] - torch.tensor([0.25, 0.5, 0.75]))
     running, alone = torch.stack(errors[20:]).square().mean((0, 2)).sqrt()
@@ -213,9 +213,9 @@ def test_running_centres_come_to_rest_at_the_quantiles():
 def test_a_second_rank_with_the_same_rows_changes_nothing():
     logits, y, z = people(50, 3, 2)
     p, cell = torch.softmax(logits, 1).T[None], (y * 2 + z)[None]
-    one, _, n = running_term(p, cell, (4, 3, 2), None, 0.0, {})
+    one, _, n = penalty_term(p, cell, (4, 3, 2), None, 0.0, {})
     ranks = Ranks(lambda t: t.mul_(2), lambda t: torch.cat([t, torch.zeros(6, 3), t], 1))
-    two, _, both = running_term(p, cell, (4, 3, 2), None, 0.0, {}, ranks)
+    two, _, both = penalty_term(p, cell, (4, 3, 2), None, 0.0, {}, ranks)
     assert both == 2 * n == 100
     torch.testing.assert_close(two.value, one.value)
     torch.testing.assert_close(two.rows, one.rows)
@@ -224,7 +224,7 @@ def test_a_second_rank_with_the_same_rows_changes_nothing():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bins": 1}, r"`bins` must be at least 2, or None for a rule, got 1"),
+        ({"bins": 1}, r"`bins` must be a whole number from 2 on, got 1"),
         ({"centres": torch.tensor([0.5, 0.1])}, r"`centres` must be two or more rising scores"),
         ({"z": torch.tensor([0, 3])}, r"`z` holds the code 3"),
     ],

@@ -17,21 +17,22 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.core.numbers import not_negative, one_of
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
+from separatrix.nn.lanes import Lane, Options, Recipe, Sample
 from separatrix.nn.networks import Networks
+
+if TYPE_CHECKING:
+    from separatrix.nn.batch import Adversary, Loss
 
 __all__ = [
     "PAPER",
     "POLICIES",
     "TUNED",
-    "Adversary",
-    "Batch",
     "Fitted",
     "Lane",
     "Method",

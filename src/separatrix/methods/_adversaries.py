@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from separatrix.nn.balance import Lanes
+from separatrix.nn.batch import Batch
 from separatrix.nn.information import attach, cross_entropy_term, rows_last
-from separatrix.nn.lanes import Batch
 
 WIDTH = 64  # of the discriminators' hidden layer: that of the backbone
 
@@ -29,19 +28,12 @@ def judge_posterior(batch: Batch) -> Tensor:
     return batch.adversary(torch.cat([p, label], 1).transpose(1, 2))
 
 
-def share(batch: Batch) -> Tensor:
-    """Each row's share of its lane, (M, B) or (1, 1): its weight over the sum of the weights."""
-    if batch.weight is None:
-        return batch.logits.new_full((1, 1), 1.0 / batch.logits.shape[1])
-    total = batch.weight.sum(1, keepdim=True)
-    return batch.weight / total.clamp_min(torch.finfo(total.dtype).tiny)
-
-
 def group_cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:
     """−E log P(z) of the discriminators' outputs (M, B, n_groups): (M,)."""
-    log_p, of_row = torch.log_softmax(rows_last(outputs), 1), share(batch)
-    term = cross_entropy_term(log_p, log_p.exp(), batch.z, of_row)
-    return attach(outputs, term.value, (term.rows * of_row.unsqueeze(1)).transpose(1, 2))
+    log_p, share = torch.log_softmax(rows_last(outputs), 1), batch.share
+    term = cross_entropy_term(log_p, log_p.exp(), batch.z, share)
+    by_row = share.unsqueeze(1) if isinstance(share, Tensor) else share
+    return attach(outputs, term.value, (term.rows * by_row).transpose(1, 2))
 
 
 def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
@@ -50,8 +42,7 @@ def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
     Args:
         adversary_loss: the discriminators' loss (M,), with its graph to the logits or features.
     """
-    lanes = Lanes.of(batch)
-    task = lanes.cross_entropy()
-    scale = 1.0 / lanes.norms([task])[0]
-    balanced = lanes.loss([task], [scale], normalise=False)
+    task = batch.cross_entropy
+    scale = 1.0 / batch.norms([task])[0]
+    balanced = batch.loss([task], [scale], normalise=False)
     return balanced - (trade_off * scale).to(adversary_loss.dtype) * adversary_loss

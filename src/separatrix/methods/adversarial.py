@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import PAPER, Adversary, Method
+from separatrix.methods import PAPER, Method
 from separatrix.methods._adversaries import WIDTH, against, group_cross_entropy
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Adversary, Batch
 
 
 def widths(n_features: int, n_labels: int, n_groups: int) -> tuple[int, ...]:

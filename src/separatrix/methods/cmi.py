@@ -20,15 +20,13 @@ from torch import Tensor
 
 from separatrix.methods import PAPER, TUNED, Method
 from separatrix.methods._grids import DENSE_BELOW, SHARE_GRIDS, TENTHS
-from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Batch
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,); lanes do not mix."""
-    lanes = Lanes.of(batch)
-    terms = [lanes.cross_entropy(), lanes.penalty()]
-    return lanes.loss(terms, [1 - trade_off, trade_off])
+    penalty, _ = batch.violation
+    return batch.loss([batch.cross_entropy, penalty], [1 - trade_off, trade_off])
 
 
 METHOD = Method(

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from separatrix.methods import Method
-from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Batch
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,); `trade_off` plays no part."""
-    lanes = Lanes.of(batch)
-    return lanes.loss([lanes.cross_entropy()], [torch.ones_like(trade_off)])
+    return batch.loss([batch.cross_entropy], [torch.ones_like(trade_off)])
 
 
 METHOD = Method(

@@ -18,20 +18,18 @@ from torch import Tensor
 
 from separatrix.methods import Method
 from separatrix.methods._grids import SHARE_GRIDS, TENTHS
-from separatrix.nn.balance import Lanes
+from separatrix.nn.batch import Batch
 from separatrix.nn.information import Term
-from separatrix.nn.lanes import Batch
 
 ETA = 5.0  # η, not stated in the paper; with 5, λ has the effect that its tables show
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    lanes = Lanes.of(batch)
-    task = lanes.cross_entropy()
-    row_loss = -lanes.log_p.gather(1, batch.y.unsqueeze(1)).squeeze(1).double()
+    task = batch.cross_entropy
+    row_loss = -batch.log_p.gather(1, batch.y.unsqueeze(1)).squeeze(1).double()
     weight = torch.ones_like(row_loss) if batch.weight is None else batch.weight.double()
-    cell = batch.y * batch.n_groups + batch.z
+    cell = batch.cell
     zeros = row_loss.new_zeros(len(cell), batch.n_labels * batch.n_groups)
     rows = zeros.scatter_add(1, cell, weight)
     tiny = torch.finfo(rows.dtype).tiny
@@ -43,7 +41,7 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     # a row of cell g counts a(g)/w_erm(g) times as much as under ERM
     ratio = torch.where(seen, a / share.clamp_min(tiny), 0.0).gather(1, cell)
     term = Term((a * cell_loss).sum(1), task.rows * ratio.to(task.rows.dtype).unsqueeze(1))
-    return lanes.loss([term], [torch.ones_like(trade_off)])
+    return batch.loss([term], [torch.ones_like(trade_off)])
 
 
 METHOD = Method(

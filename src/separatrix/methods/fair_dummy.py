@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from separatrix.methods import Adversary, Method
-from separatrix.methods._adversaries import judge_posterior, posterior_and_label, share
+from separatrix.methods import Method
+from separatrix.methods._adversaries import judge_posterior, posterior_and_label
 from separatrix.methods._grids import POWERS_OF_EIGHT
-from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Adversary, Batch
 
 
 def adversary_loss(batch: Batch) -> Tensor:
@@ -34,13 +33,12 @@ def adversary_loss(batch: Batch) -> Tensor:
     law = batch.cells / total  # P̂(z | y), (M, Y, Z)
     of_row = law.transpose(1, 2).gather(2, batch.y.unsqueeze(1).expand_as(outputs))
     dummy = (softplus(outputs) * of_row).sum(1)
-    return ((real + dummy) * share(batch)).sum(1) / 2
+    return ((real + dummy) * batch.share).sum(1) / 2
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    lanes = Lanes.of(batch)
-    task = lanes.loss([lanes.cross_entropy()], [torch.ones_like(trade_off)])
+    task = batch.loss([batch.cross_entropy], [torch.ones_like(trade_off)])
     penalty = adversary_loss(batch)
     return task - trade_off.to(penalty.dtype) * penalty
 

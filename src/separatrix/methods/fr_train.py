@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import Adversary, Method
+from separatrix.methods import Method
 from separatrix.methods._adversaries import (
     against,
     group_cross_entropy,
@@ -23,7 +23,7 @@ from separatrix.methods._adversaries import (
     posterior_and_label,
 )
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Adversary, Batch
 
 
 def adversary_loss(batch: Batch) -> Tensor:

@@ -28,29 +28,27 @@ from torch.nn.functional import one_hot
 
 from separatrix.methods import Method
 from separatrix.methods._grids import SHARE_GRIDS, TENTHS
-from separatrix.nn.balance import Lanes
+from separatrix.nn.batch import Batch
 from separatrix.nn.information import Term
-from separatrix.nn.lanes import Batch
 
 TEMPERATURE = 0.1  # τ, as is usual for contrastive losses
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    lanes = Lanes.of(batch)
-    return lanes.loss([lanes.cross_entropy(), contrast(batch, lanes)], [1 - trade_off, trade_off])
+    return batch.loss([batch.cross_entropy, contrast(batch)], [1 - trade_off, trade_off])
 
 
-def contrast(batch: Batch, lanes: Lanes) -> Term:
+def contrast(batch: Batch) -> Term:
     """Î and its derivative in closed form, in O(rows of a label²) per label and lane.
 
     A row of weight w stands for w equal rows.
     """
-    p, n = lanes.p, torch.as_tensor(lanes.n, device=lanes.p.device)
+    p, n = batch.p, torch.as_tensor(batch.n, device=batch.logits.device)
     m, _, b = p.shape
     ones = torch.ones(m, b, dtype=p.dtype, device=p.device)
     weight = ones if batch.weight is None else batch.weight.expand(m, b)
-    r = (lanes.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
+    r = (batch.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
     value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
     for some, rows, real in _alike(batch.y.expand(m, b), batch.n_labels):
         # (lanes · labels, rows of a label, …)

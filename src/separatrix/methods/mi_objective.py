@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from separatrix.methods import TUNED, Method
-from separatrix.nn.balance import Lanes
-from separatrix.nn.information import Term, cmi_term, mi_term, rows_last
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Batch
+from separatrix.nn.information import Term, mi_term, rows_last
 
 SHARE = 0.9  # of the task gradient that is −I(U;Y)
 WARM_UP = 0.3  # of the training, with cross-entropy alone
@@ -32,16 +31,15 @@ BOUND = 15.0  # of the logits
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    lanes = Lanes.of(batch)
-    cell, table = lanes.table()
-    terms, weights = [lanes.cross_entropy()], [1 - trade_off]
+    v, counts = batch.violation
+    terms, weights = [batch.cross_entropy], [1 - trade_off]
     if batch.progress >= WARM_UP:
-        u = mi_term(lanes.p, batch.y, table)
+        u = mi_term(batch.p, batch.y, counts)
         terms.append(Term(-u.value, -u.rows))
         weights = [(1 - SHARE) * (1 - trade_off), SHARE * (1 - trade_off)]
-    terms.append(cmi_term(lanes.p, cell, table))
+    terms.append(v)
     bounded = [Term(term.value, _inwards(term.rows, rows_last(batch.logits))) for term in terms]
-    return lanes.loss(bounded, [*weights, trade_off])
+    return batch.loss(bounded, [*weights, trade_off])
 
 
 def _inwards(rows: Tensor, logits: Tensor) -> Tensor:

@@ -13,15 +13,14 @@ from dataclasses import replace
 from torch import Tensor
 
 from separatrix.methods import PAPER, TUNED, Method
-from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Batch
+from separatrix.nn.batch import Batch
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    lanes = Lanes.of(batch)
-    terms, c = [lanes.cross_entropy(), lanes.penalty()], batch.recipe.penalty_scale
-    return lanes.loss(terms, [1 - trade_off, trade_off * c], normalise=False)
+    penalty, _ = batch.violation
+    weights = [1 - trade_off, trade_off * batch.recipe.penalty_scale]
+    return batch.loss([batch.cross_entropy, penalty], weights, normalise=False)
 
 
 METHOD = Method(

@@ -1,10 +1,10 @@
+from .batch import Adversary as Adversary
+from .batch import Batch as Batch
 from .binned import binned_cmi as binned_cmi
 from .continuous_loss import ContinuousSeparationLoss as ContinuousSeparationLoss
 from .continuous_loss import continuous_cmi as continuous_cmi
 from .information import soft_cmi as soft_cmi
 from .information import soft_mi as soft_mi
-from .lanes import Adversary as Adversary
-from .lanes import Batch as Batch
 from .lanes import Lane as Lane
 from .lanes import Options as Options
 from .lanes import Recipe as Recipe

@@ -16,7 +16,7 @@ between K quantiles of the score). With soft counts T and g of `information`,
 - More than two labels: each label has a score of its own, p(y | x); v is the mean of their
   violations. It is zero where every one of these scores is separated; their joint law may not be.
 - Centres are constants of a step. From batch to batch they and the counts may be running ones
-  (`running_term`): with a decay of 0.9 a centre goes a tenth of the way to the batch's quantile. It
+  (`penalty_term`): with a decay of 0.9 a centre goes a tenth of the way to the batch's quantile. It
   follows the scores as they drift, so a bin keeps its share of the rows and old counts their sense.
 """
 
@@ -28,8 +28,19 @@ import torch
 from torch import Tensor
 
 from separatrix.core.binned_cmi import EMPTY, bins_for
+from separatrix.core.numbers import whole_number
 from separatrix.errors import InputError
-from separatrix.nn.information import Ranks, Term, _lanes, _out, _size, rows_last, running_counts
+from separatrix.nn.information import (
+    Ranks,
+    Term,
+    _lanes,
+    _out,
+    _size,
+    cmi_term,
+    rows_last,
+    running_counts,
+    soft_table,
+)
 
 _NARROW = 1e-12  # the least distance of two centres that a slope is taken over
 
@@ -43,12 +54,13 @@ class SoftBins(NamedTuple):
     slope: Tensor
 
     @staticmethod
-    def of(score: Tensor, centres: Tensor) -> SoftBins:
+    def from_scores(score: Tensor, centres: Tensor) -> SoftBins:
         """Soft bins of scores (N, B) for rising centres (N, K); `slope` is ∂share/∂score.
 
         Centres that are equal up to rounding are one bin, the first of them.
 
-        >>> bins = SoftBins.of(torch.tensor([[0.0, 0.25, 3.0]]), torch.tensor([[0.0, 1.0, 2.0]]))
+        >>> scores, centres = torch.tensor([[0.0, 0.25, 3.0]]), torch.tensor([[0.0, 1.0, 2.0]])
+        >>> bins = SoftBins.from_scores(scores, centres)
         >>> bins.low.tolist(), bins.high.tolist(), bins.share.tolist(), bins.slope.tolist()
         ([[0, 0, 1]], [[1, 1, 2]], [[0.0, 0.25, 1.0]], [[1.0, 1.0, 0.0]])
         """
@@ -102,18 +114,17 @@ def binned_cmi(
     y_size, z_size = _size(y, n_labels, "y", "n_labels"), _size(z, n_groups, "z", "n_groups")
     stacked, (labels, groups), weight = _lanes(logits, (y, z), sample_weight)
     p = torch.softmax(rows_last(stacked), 1)
-    scores = _scores(p)
+    scores, cell, each = _by_score(p, labels * z_size + groups, weight)
     if centres is None:
-        k = bins_for(p.shape[2], y_size * z_size) if bins is None else check_bins(bins)
-        at = quantiles(scores, k, None if weight is None else each_score(weight, scores))
+        rule = bins_for(p.shape[2], y_size * z_size)
+        at = quantiles(scores, rule if bins is None else whole_number(bins, "bins", 2), each)
     else:
         at = centres.detach().to(scores).expand(len(scores), -1)
         if at.shape[1] < 2 or bool((at.diff() < 0).any()):
             raise InputError(f"`centres` must be two or more rising scores, got {centres}.")
-    cell = labels * z_size + groups
-    soft = SoftBins.of(scores, at)
-    table = binned_table(soft, cell, (at.shape[1], y_size, z_size), weight)
-    return _out(logits, stacked, binned_term(p, soft, cell, table), weight)
+    soft = SoftBins.from_scores(scores, at)
+    table = _table(soft, cell, (at.shape[1], y_size, z_size), each)
+    return _out(logits, stacked, _term(p, soft, cell, table), weight)
 
 
 def quantiles(score: Tensor, bins: int, weight: Tensor | None = None) -> Tensor:
@@ -137,47 +148,7 @@ def quantiles(score: Tensor, bins: int, weight: Tensor | None = None) -> Tensor:
     return ordered.gather(1, torch.searchsorted(total, wanted).clamp_max_(rows - 1))
 
 
-def binned_table(
-    soft: SoftBins, cell: Tensor, shape: tuple[int, int, int], weight: Tensor | None = None
-) -> Tensor:
-    """Soft counts (N, bins, Y, Z) for `shape` = (bins, Y, Z); cells and weights (M, B)."""
-    cells = shape[1] * shape[2]
-    low, high = _places(soft, cell, cells)
-    up = soft.share.double()
-    down = 1.0 - up
-    if weight is not None:
-        each = each_score(weight, soft.low)
-        up, down = up * each, down * each
-    table = torch.zeros(len(low), shape[0] * cells, dtype=torch.float64, device=cell.device)
-    table.scatter_add_(1, low, down).scatter_add_(1, high, up)
-    return table.unflatten(1, shape)
-
-
-def binned_term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
-    """Mean of the scores' violations, and its derivative at the logits.
-
-    Args:
-        p: posteriors (M, K, B).
-        soft: bins of one score per lane, or of K.
-        cell: y · n_groups + z of each row, (M, B).
-        table: counts of `binned_table`; it may hold more than the batch, see `cmi_term`.
-    """
-    m, cells = len(p), table.shape[2] * table.shape[3]
-    g = _log_ratio(table)
-    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(torch.finfo(g.dtype).tiny)
-    low, high = _places(soft, cell, cells)
-    flat = g.to(p.dtype).flatten(1)
-    d = (flat.gather(1, high) - flat.gather(1, low)) * soft.slope
-    d = d.unflatten(0, (m, -1))
-    scores = d.shape[1]
-    if scores == 1:  # two labels: p₁ (d − p₁ d) and its opposite
-        last = p.prod(1, keepdim=True) * d
-        return Term(value, torch.cat([-last, last], 1))
-    rows = p * (d - (p * d).sum(1, keepdim=True))
-    return Term(value.unflatten(0, (m, scores)).mean(1), rows / scores)
-
-
-def running_term(
+def penalty_term(
     p: Tensor,
     cell: Tensor,
     shape: tuple[int, int, int],
@@ -186,59 +157,90 @@ def running_term(
     memory: dict[str, Tensor],
     ranks: Ranks | None = None,
 ) -> tuple[Term, Tensor, Tensor]:
-    """`binned_term` of a batch with centres and counts of its own, or running ones.
+    """The violation of draws, or of scores in soft bins, by the batch's counts or running ones.
 
     Args:
         p: posteriors (M, K, B).
-        cell, weight: of each row, (M, B).
-        shape: (bins, Y, Z).
-        running: decay of `memory["centres"]`, a mean, and of `memory["counts"]`, a sum.
+        cell: y · n_groups + z of each row, (M, B).
+        shape: (bins, Y, Z), bins = 0 for draws.
+        weight: of each row, (M, B).
+        running: decay of `memory["counts"]`, a sum, and of `memory["centres"]`, a mean.
         memory: read and replaced if `running`; centres that are NaN count as none.
         ranks: other processes, whose rows count as well.
 
     Returns:
         The term, the counts it was read off, and the rows of this batch in them (lane 0).
     """
-    scores = _scores(p)
-    each = None if weight is None else each_score(weight, scores)
+    bins, n_labels, n_groups = shape
+    if not bins:
+        table = soft_table(p, cell, n_labels * n_groups, weight).unflatten(2, shape[1:])
+        table, rows = running_counts(table, running, memory, ranks)
+        return cmi_term(p, cell, table), table, rows
+    scores, cell, each = _by_score(p, cell, weight)
     if ranks is None:
-        centres = quantiles(scores, shape[0], each)
+        centres = quantiles(scores, bins, each)
     else:
         own = torch.ones_like(scores) if each is None else each.to(scores)
         every = ranks.gather(torch.cat([scores, own]))
-        centres = quantiles(every[: len(scores)], shape[0], every[len(scores) :])
+        centres = quantiles(every[: len(scores)], bins, every[len(scores) :])
     if running:
         before = memory.get("centres", torch.full_like(centres, torch.nan)).to(centres)
         centres = torch.where(before.isnan(), centres, torch.lerp(centres, before, running))
         memory["centres"] = centres
-    soft = SoftBins.of(scores, centres)
-    table = binned_table(soft, cell, shape, weight)
-    table, rows = running_counts(table, running, memory, ranks)
-    return binned_term(p, soft, cell, table), table, rows
+    soft = SoftBins.from_scores(scores, centres)
+    table, rows = running_counts(_table(soft, cell, shape, each), running, memory, ranks)
+    return _term(p, soft, cell, table), table, rows
 
 
-def check_bins(bins: int) -> int:
-    """A number of bins that is one."""
-    if bins < 2:
-        raise InputError(f"`bins` must be at least 2, or None for a rule, got {bins}.")
-    return bins
+def _by_score(
+    p: Tensor, cell: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The scores (N, B) of posteriors (M, K, B), with the cell and the weight of each.
+
+    Two labels have one score, P(Y = 1 | x), more have one each.
+    """
+    if p.shape[1] == 2:
+        return p[:, 1].contiguous(), cell, weight
+    k = p.shape[1]
+    each = None if weight is None else weight.repeat_interleave(k, 0)
+    return p.flatten(0, 1), cell.repeat_interleave(k, 0), each
 
 
-def _scores(p: Tensor) -> Tensor:
-    """(M, B): P(Y = 1 | x) for two labels; (M · K, B) for more."""
-    return p[:, 1].contiguous() if p.shape[1] == 2 else p.flatten(0, 1)
+def _table(
+    soft: SoftBins, cell: Tensor, shape: tuple[int, int, int], weight: Tensor | None
+) -> Tensor:
+    """Soft counts (N, bins, Y, Z) for `shape` = (bins, Y, Z)."""
+    cells = shape[1] * shape[2]
+    up = soft.share.double()
+    down = 1.0 - up
+    if weight is not None:
+        up, down = up * weight, down * weight
+    table = torch.zeros(len(cell), shape[0] * cells, dtype=torch.float64, device=cell.device)
+    table.scatter_add_(1, soft.low * cells + cell, down)
+    return table.scatter_add_(1, soft.high * cells + cell, up).unflatten(1, shape)
 
 
-def _places(soft: SoftBins, cell: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-    """Where the two bins of each row are in a flat table (bins, Y, Z)."""
-    each = each_score(cell, soft.low)
-    return soft.low * cells + each, soft.high * cells + each
+def _term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
+    """Mean of the scores' violations, and its derivative at the logits.
 
-
-def each_score(column: Tensor, scores: Tensor) -> Tensor:
-    """A column (M, B) once per score, (N, B)."""
-    times = len(scores) // len(column)
-    return column if times == 1 else column.repeat_interleave(times, 0)
+    Args:
+        p: posteriors (M, K, B).
+        soft: bins of one score per lane, or of K.
+        cell: y · n_groups + z of each row of `soft`, (N, B).
+        table: soft counts; it may hold more than the batch, see `cmi_term`.
+    """
+    cells = table.shape[2] * table.shape[3]
+    g = _log_ratio(table)
+    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(torch.finfo(g.dtype).tiny)
+    flat = g.to(p.dtype).flatten(1)
+    rise = flat.gather(1, soft.high * cells + cell) - flat.gather(1, soft.low * cells + cell)
+    d = (rise * soft.slope).unflatten(0, (len(p), -1))
+    scores = d.shape[1]
+    if scores == 1:  # two labels: p₁ (d − p₁ d) and its opposite
+        last = p.prod(1, keepdim=True) * d
+        return Term(value, torch.cat([-last, last], 1))
+    rows = p * (d - (p * d).sum(1, keepdim=True))
+    return Term(value.unflatten(0, (len(p), scores)).mean(1), rows / scores)
 
 
 def _log_ratio(table: Tensor) -> Tensor:

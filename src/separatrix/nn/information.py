@@ -41,25 +41,6 @@ class Term(NamedTuple):
     rows: Tensor
 
 
-Number = Tensor | float
-
-
-class Step(NamedTuple):
-    """The two terms of a loss on one batch.
-
-    Args:
-        task, cmi: their values.
-        norms: E_i ‖∂_{h_i}‖ of each at the features h; 1 if nobody asked.
-        gradient: gradient(a, b) is the derivative of a · task + b · cmi at the logits, (B, K).
-            It may overwrite what it is made of, so it is called once.
-    """
-
-    task: Number
-    cmi: Number
-    norms: tuple[Number, Number]
-    gradient: Callable[[Any, Any], Tensor]
-
-
 def soft_cmi(
     logits: Tensor,
     y: Tensor,
@@ -160,7 +141,7 @@ def log_ratio(table: Tensor) -> Tensor:
     return ratio.clamp_min_(_TINY).log_()
 
 
-def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | None = None) -> Term:
+def cmi_term(p: Tensor, cell: Tensor, table: Tensor) -> Term:
     """I(U; Z | Y) of `table` (M, U, Y, Z) and its derivative through the rows of this batch.
 
     Args:
@@ -169,11 +150,9 @@ def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | Non
         table: soft counts. It may hold more than the batch (a running table, other ranks): the
             derivative is that of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off
             the table.
-        total: the sum of the table, where it is known.
     """
     g = log_ratio(table)
-    n = table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total
-    value = (table * g).sum((1, 2, 3)) / n
+    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(_TINY)
     rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
     return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)))
 

@@ -1,14 +1,13 @@
-"""The inputs of stacked training (rows, lanes, recipe) and of a loss (the batch).
+"""The inputs of stacked training: rows, lanes, recipe.
 
 A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. No torch needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +16,6 @@ from separatrix.columns.scores import check_weight
 from separatrix.columns.values import check_lengths
 from separatrix.core.numbers import one_of, whole_number
 from separatrix.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Codes = NDArray[np.int64]
 
@@ -175,72 +171,6 @@ class Options:
     device: str = "cpu"
     n_jobs: int = 1
     progress: bool = False
-
-
-@dataclass(eq=False)
-class Batch:
-    """The input of a lane loss. Every tensor has the lane axis first; lanes never mix.
-
-    Args:
-        logits: (M, B, K), the leaf that the loss is differentiated at.
-        make_features: makes `features`, the last hidden layer (M, B, H), on first use.
-        head: (M, K, H) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · head.
-        y, z: (M, B) codes.
-        weight: (M, B), how often each row counts (zero for padding); None if each counts once.
-        cells: (M, n_labels, n_groups), each lane's training counts.
-        progress: share of the training done, 0 … 1.
-        recipe: how the stack trains.
-        bins: soft bins of the score whose violation is penalised; 0 for that of the draw.
-        memory: tensors that a loss keeps from step to step, lane axis first.
-        adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
-    """
-
-    logits: Tensor
-    make_features: Callable[[], Tensor]
-    head: Tensor
-    y: Tensor
-    z: Tensor
-    weight: Tensor | None
-    cells: Tensor
-    progress: float
-    recipe: Recipe
-    bins: int
-    memory: dict[str, Tensor]
-    adversary: Callable[[Tensor], Tensor] | None
-
-    @cached_property
-    def features(self) -> Tensor:
-        """The last hidden layer (M, B, H): a second leaf, for losses that use it."""
-        return self.make_features().requires_grad_()
-
-    @property
-    def n_labels(self) -> int:
-        return self.cells.shape[1]
-
-    @property
-    def n_groups(self) -> int:
-        return self.cells.shape[2]
-
-
-Loss = Callable[[Batch, "Tensor"], "Tensor"]
-
-
-@dataclass(frozen=True)
-class Adversary:
-    """A discriminator per lane that takes its own optimiser steps before each step of the network.
-
-    Args:
-        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output (ReLU).
-        loss: what the discriminators minimise, (M,) from a batch whose `features` and `logits` are
-            constants; it and the method's own loss call `batch.adversary`.
-        steps: discriminator updates per network update (k_D).
-        learning_rate: of the discriminators' Adam.
-    """
-
-    widths: Callable[[int, int, int], tuple[int, ...]]
-    loss: Callable[[Batch], Tensor]
-    steps: int = 1
-    learning_rate: float = 1e-3
 
 
 def known_groups(z: ArrayLike | None, n: int, n_groups: int) -> Codes:

@@ -32,23 +32,15 @@ _FORGOTTEN = 1e-3  # of a row: cells of less than this leave the running counts
 _MOST = 1 << 29  # numbers of running counts: 4 GB
 
 
-class Posterior(NamedTuple):
-    """softmax(logits) (B, K), log p(y) (B,), and p W (B, H) for a head W (K, H)."""
-
-    p: Tensor
-    log_p: Tensor
-    through_head: Tensor | None
-
-
-def posterior(logits: Tensor, y: Tensor, head: Tensor | None = None) -> Posterior:
-    """Of constant logits (B, K), codes y (B,) and a head W (K, H)."""
+def posterior(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """softmax(logits) (B, K) and log p(y) (B,), of constant logits (B, K) and codes y (B,)."""
     p = torch.softmax(logits, 1)
     log_p = p.gather(1, y[:, None]).squeeze(1)
     lost = (log_p < 1e-30).nonzero().squeeze(1)  # p(y) is rounded or zero there, its log is not
     log_p.log_()
     if len(lost):
         log_p[lost] = torch.log_softmax(logits[lost], 1).gather(1, y[lost, None]).squeeze(1)
-    return Posterior(p, log_p, None if head is None else p @ head)
+    return p, log_p
 
 
 class Counts(NamedTuple):

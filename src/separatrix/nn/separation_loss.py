@@ -7,13 +7,14 @@ r"""SeparationLoss: Algorithm 1 of the paper for any PyTorch loop.
 The violation is that of a draw from the posterior (the paper's) or of the score in soft bins. With
 the label axis of its table collapsed it is I(U;Z), the penalty for independence.
 
-There are three ways to count, with one `Step` each: many labels by the cells that occur
-(`many_labels`), few by the full table, and a plain batch of two labels on the CPU (`two_labels`).
+There are three ways to count: many labels by the cells that occur (`many_labels`), few by the full
+table, and a plain batch of two labels on the CPU (`two_labels`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -26,36 +27,24 @@ from torch import Tensor, distributed, nn
 from separatrix.core.binned_cmi import bins_for
 from separatrix.core.numbers import one_number, one_of, whole_number
 from separatrix.errors import InputError
-from separatrix.nn.balance import EPSILON, head_norm
-from separatrix.nn.binned import check_bins, running_term
+from separatrix.nn.batch import EPSILON, head_norm
+from separatrix.nn.binned import penalty_term
 from separatrix.nn.information import (
-    Number,
     Ranks,
-    Step,
     Term,
     _lanes,
     _size,
     attach,
     check_tensor,
-    cmi_term,
     cross_entropy_term,
     mi_term,
     rows_last,
-    running_counts,
-    soft_table,
 )
-from separatrix.nn.many_labels import (
-    MANY,
-    Cells,
-    Counts,
-    Posterior,
-    Violation,
-    posterior,
-    violation,
-)
+from separatrix.nn.many_labels import MANY, Cells, Counts, posterior, violation
 
 _TINY = torch.finfo(torch.float64).tiny
 _MOST = 1 << 28  # numbers of a full table: 2 GB
+Number = Tensor | float
 
 
 class Last(NamedTuple):
@@ -67,51 +56,76 @@ class Last(NamedTuple):
     cmi_norm: float
 
 
-class _Batch(NamedTuple):
+class Step(NamedTuple):
+    """The two terms of a loss on one batch.
+
+    Args:
+        task, cmi: their values.
+        norms: E_i ‖∂_{h_i}‖ of each at the features h; 1 if nobody asked.
+        per_row: the factor of each from a row's part to the derivative of the mean.
+        gradient: gradient(a, b) is a · (the rows' parts of the task) + b · (those of cmi) at the
+            logits, (B, K). It may overwrite what it is made of, so it is called once.
+    """
+
+    task: Number
+    cmi: Number
+    norms: tuple[Number, Number]
+    per_row: tuple[Number, Number]
+    gradient: Callable[[Any, Any], Tensor]
+
+
+class _Rows(NamedTuple):
     """One batch, checked.
 
     Args:
-        logits, lanes: (B, K) with their graph, and with a lane axis in front, (1, B, K).
-        y, cell: codes (1, B) of the labels and of the cells that v is read off.
-        weight: (1, B), or None.
-        known: (B,), the rows whose group is known; None for all.
+        logits: (B, K) with their graph.
+        y, cell: codes (B,) of the labels and of the cells that v is read off.
+        weight, seen: weights (B,), float64; the same with zeros for rows of unknown group.
+        alike: whether all rows count once in both.
         features, head: h with its graph, or W (K, H); what the norms are taken with.
         ranks: number of processes that this batch is spread over.
     """
 
     logits: Tensor
-    lanes: Tensor
     y: Tensor
     cell: Tensor
-    weight: Tensor | None
-    known: Tensor | None
+    weight: Tensor
+    seen: Tensor
+    alike: bool
     features: Tensor | None
     head: Tensor | None
     ranks: int
 
-    def summed(self, values: Tensor) -> Tensor:
-        """The sum over the ranks, in place."""
-        if self.ranks > 1:
-            distributed.all_reduce(values)
-        return values
-
     def norm(self, gradient: Tensor) -> Tensor:
         """Row norms at the features, by autograd, of ∂L/∂logits (B, K)."""
         assert self.features is not None
-        if not self.features.requires_grad or not self.logits.requires_grad:
-            raise InputError(
-                "`features` must be the tensor, with gradient, that the logits were computed from."
+        h = None
+        if self.features.requires_grad and self.logits.requires_grad:
+            (h,) = torch.autograd.grad(
+                self.logits, self.features, gradient, retain_graph=True, allow_unused=True
             )
-        gradient = gradient.to(self.logits.dtype)
-        (h,) = torch.autograd.grad(
-            self.logits, self.features, gradient, retain_graph=True, allow_unused=True
-        )
         if h is None:
             raise InputError(
-                "The logits were not computed from `features`: pass the tensor that went into the "
-                "head."
+                "The logits were not computed from `features`: pass the tensor, with gradient, "
+                "that went into the head."
             )
         return h.detach().double().flatten(1).norm(dim=1)
+
+
+class _Terms(NamedTuple):
+    """What the rows of a batch say.
+
+    Args:
+        task: Σ w CE.
+        cmi: v.
+        norms: of each row's two parts at the features, (2, B); None if nobody asked.
+        gradient: as in `Step`.
+    """
+
+    task: Tensor
+    cmi: Tensor
+    norms: Tensor | None
+    gradient: Callable[[Any, Any], Tensor]
 
 
 class SeparationLoss(nn.Module):
@@ -185,29 +199,27 @@ class SeparationLoss(nn.Module):
         one_of(criterion, "criterion", "separation", "independence")
         one_of(utility, "utility", "ce", "mi")
         one_of(level, "level", "draw", "score")
-        coarser = criterion == "independence" or label_groups is not None
-        if coarser and utility == "mi":
-            raise InputError('utility="mi" needs the labels\' counts: pass utility="ce".')
         if criterion == "independence" and label_groups is not None:
             raise InputError('criterion="independence" conditions on no label: no `label_groups`.')
+        coarser = criterion == "independence" or label_groups is not None
+        if utility == "mi" and (coarser or level == "score"):
+            raise InputError(
+                'utility="mi" is that of a draw and needs the counts of the labels: pass '
+                'utility="ce".'
+            )
         if not 0.0 <= one_number(trade_off, "trade_off") <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         n_labels = whole_number(n_labels, "n_labels", least=2)
         n_groups = whole_number(n_groups, "n_groups", least=1)
-        if level == "score" and utility == "mi":
-            raise InputError('utility="mi" is that of a draw: pass utility="ce" for level="score".')
         if running is None:
             running = 0.9 if level == "score" else 0.0
         if not 0.0 <= running < 1.0:
             raise InputError(f"`running` is a decay in [0, 1), got {running}.")
         self.trade_off, self.n_labels, self.n_groups = trade_off, n_labels, n_groups
         self.utility, self.normalise, self.running = utility, normalise, running
-        self.distributed, self.eps = distributed, eps
+        self.distributed, self.eps, self.level, self.criterion = distributed, eps, level, criterion
         self._last: tuple[Number, ...] | None = None
-        self.level, self.bins = level, 0
-        self._kept = ("centres", "counts") if level == "score" else ("counts",)
-        self.criterion, self.given = criterion, n_labels if criterion == "separation" else 1
-        coarse = None
+        self.given, coarse = n_labels if criterion == "separation" else 1, None
         if label_groups is not None:
             coarse = torch.as_tensor(label_groups)
             self.given = _size(coarse, None, "label_groups", "the number of groups of labels")
@@ -218,29 +230,30 @@ class SeparationLoss(nn.Module):
                 )
             coarse = coarse.long()
         self.register_buffer("label_groups", coarse, persistent=False)
-        self.many = level == "draw" and utility == "ce" and n_labels >= MANY
+        draws = level == "draw" and utility == "ce"
+        self.many = draws and n_labels >= MANY
         # the commonest loss, which has a path of its own
-        self.plain = level == "draw" and utility == "ce" and not running and n_labels == 2
-        self.plain = self.plain and not coarser
+        self.plain = draws and n_labels == 2 and not running and not coarser
+        self.bins = 0
         shape: tuple[int, ...] = (n_labels, self.given, n_groups)
         if level == "score":
-            rows, scores = 512 / (1.0 - running), 1 if n_labels == 2 else n_labels
-            self.bins = bins_for(rows, self.given * n_groups) if bins is None else check_bins(bins)
-            shape = (scores, self.bins, self.given, n_groups)
+            rule = bins_for(512 / (1.0 - running), self.given * n_groups)
+            self.bins = rule if bins is None else whole_number(bins, "bins", least=2)
+            shape = (1 if n_labels == 2 else n_labels, self.bins, self.given, n_groups)
         if not self.many and math.prod(shape) > _MOST:
             raise InputError(
                 f"{n_labels:,} labels need a table of {math.prod(shape):,} numbers for "
                 f'level={level!r}, utility={utility!r}. Pass level="draw" and utility="ce", which '
                 "count only the cells that occur."
             )
-        if not running:
-            return
-        if level == "score":
-            self.register_buffer("centres", torch.full(shape[:2], torch.nan, dtype=torch.float64))
-        if self.many:  # grows with the cells that occur
-            self.register_buffer("cells", torch.zeros(0, dtype=torch.int64))
-            shape = (0, n_labels)
-        self.register_buffer("counts", torch.zeros(shape, dtype=torch.float64))
+        if running:
+            if level == "score":
+                centres = torch.full(shape[:2], torch.nan, dtype=torch.float64)
+                self.register_buffer("centres", centres)
+            if self.many:  # grows with the cells that occur
+                self.register_buffer("cells", torch.zeros(0, dtype=torch.int64))
+                shape = (0, n_labels)
+            self.register_buffer("counts", torch.zeros(shape, dtype=torch.float64))
 
     def forward(
         self,
@@ -277,9 +290,7 @@ class SeparationLoss(nn.Module):
             )
         if logits.dtype != torch.float64:
             logits = logits.float()
-        w = None
-        if self.normalise and head is not None:
-            w = self._head_weight(head, logits.dtype)
+        w = self._head_weight(head, logits.dtype) if self.normalise and head is not None else None
         with _full_precision(logits.device.type):
             step = None
             if self.plain and sample_weight is None and not torch.compiler.is_compiling():
@@ -291,8 +302,9 @@ class SeparationLoss(nn.Module):
             a, b = (1.0 - self.trade_off) / of_task, self.trade_off / of_cmi
             self._last = (step.task, step.cmi, of_task, of_cmi)
             value = torch.as_tensor(a * step.task + b * step.cmi, device=logits.device)
+            gradient = step.gradient(a * step.per_row[0], b * step.per_row[1])
             shared = self.many and head is not None  # a linear head only reads what it is handed
-            return attach(logits, value, step.gradient(a, b), shared)
+            return attach(logits, value, gradient, shared)
 
     @property
     def last(self) -> Last | None:
@@ -300,10 +312,8 @@ class SeparationLoss(nn.Module):
         return None if self._last is None else Last(*(float(value) for value in self._last))
 
     def extra_repr(self) -> str:
-        return ", ".join(
-            f"{name}={getattr(self, name)!r}"
-            for name in ("trade_off", "utility", "normalise", "running", "level", "criterion")
-        )
+        names = ("trade_off", "utility", "normalise", "running", "level", "criterion")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def _ranks(self) -> int:
         wanted = self.training if self.distributed is None else self.distributed
@@ -315,8 +325,8 @@ class SeparationLoss(nn.Module):
         if logits.device.type != "cpu" or (self.normalise and head is None) or self._ranks() > 1:
             return None
         for column in (y, z):
-            valid = column.dtype == torch.int64 and column.device.type == "cpu"
-            if not valid or column.shape != logits.shape[:1]:
+            valid = isinstance(column, Tensor) and column.dtype == torch.int64
+            if not valid or column.device.type != "cpu" or column.shape != logits.shape[:1]:
                 return None
         labels, groups = y.numpy(), z.numpy()
         if not len(labels) or labels.min() < 0 or labels.max() > 1:
@@ -336,97 +346,97 @@ class SeparationLoss(nn.Module):
     ) -> Step:
         """The terms of any batch."""
         _size(y, self.n_labels, "y", "n_labels")
-        z, known = _known(z) if self.utility == "ce" else (z, None)
+        known = z != -1 if self.utility == "ce" else None
+        if known is not None and not torch.compiler.is_compiling() and bool(known.all()):
+            known = None
+        z = z if known is None else torch.where(known, z, 0)
         _size(z, self.n_groups, "z", "n_groups")
-        lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
-        cell = self._cell(labels, groups)
-        batch = _Batch(logits, lanes, labels, cell, weight, known, features, head, self._ranks())
-        return self._many(batch) if self.many else self._few(batch)
-
-    def _few(self, batch: _Batch) -> Step:
-        """The terms of few labels, by the full table."""
-        y, weight, known, ranks = batch.y, batch.weight, batch.known, batch.ranks
+        _, (labels, groups), given = _lanes(logits, (y, z), sample_weight, relative=False)
+        y, cell = labels[0], groups[0]
+        if self.given > 1:
+            label = y if self.label_groups is None else self.label_groups[y]
+            cell = torch.add(cell, label, alpha=self.n_groups)
+        every = torch.ones_like(y, dtype=torch.float64) if given is None else given[0]
+        seen, alike = every if known is None else every * known, given is None and known is None
+        ranks = self._ranks()
+        rows = _Rows(logits, y, cell, every, seen, alike, features, head, ranks)
         with torch.no_grad():
-            log_p = torch.log_softmax(rows_last(batch.lanes), 1)
-            p = log_p.exp()
-            n: Number = float(max(p.shape[2], 1))
-            if ranks > 1 or weight is not None:
-                total = p.new_tensor([n], dtype=torch.float64) if weight is None else weight.sum(1)
-                n = _number(batch.summed(total)[0].clamp_min_(_TINY))
-            of_known = weight
-            if known is not None:
-                of_known = known.double()[None] if weight is None else weight * known
-            cmi, counted, rows = self._violation(p, batch.cell, of_known, ranks)
-            if known is not None or ranks > 1:  # the mean over the rows of known group
-                share = n / rows.clamp_min(_TINY)
-                factor = share if known is None else share * known
-                cmi = Term(cmi.value, cmi.rows * factor.to(p.dtype))
-            if self.utility == "ce":
-                task = cross_entropy_term(log_p, p, y, 1.0 / n if weight is None else weight / n)
-                batch.summed(task.value)
-            else:
-                u = mi_term(p, y, counted)
-                task = Term(-u.value, -u.rows)
-        norms: tuple[Number, Number] = 1.0, 1.0
-        if self.normalise:
-            if batch.head is not None:
-                by_row = head_norm(torch.cat([task.rows, cmi.rows]), batch.head)
-            else:
-                by_row = torch.stack([batch.norm(term.rows[0].T) for term in (task, cmi)])
-            by_row = by_row if weight is None else by_row * weight
-            sums = batch.summed(by_row.sum(1, dtype=torch.float64))
-            norms = _number(sums[0]) / n / n, _number(sums[1]) / n / n
+            terms = self._many(rows) if self.many else self._few(rows)
+            sums = torch.stack([every.sum(), seen.sum(), terms.task])
+            if terms.norms is not None:
+                sums = torch.cat([sums, (terms.norms * torch.stack([every, seen])).sum(1)])
+            if ranks > 1:
+                distributed.all_reduce(sums)
+            sums[:2].clamp_min_(_TINY)
+            n, m, task, cmi, *norms = _numbers(torch.cat([sums[:3], terms.cmi.view(1), sums[3:]]))
+        of_norms = (norms[0] / n / n, norms[1] / n / m) if norms else (1.0, 1.0)
+        # DistributedDataParallel's average over the ranks divides by their number
+        return Step(task / n, cmi, of_norms, (ranks / n, ranks / m), terms.gradient)
+
+    def _few(self, rows: _Rows) -> _Terms:
+        """The terms of few labels, by the full table."""
+        log_p = torch.log_softmax(rows_last(rows.logits[None]), 1)
+        p, y, cell = log_p.exp(), rows.y[None], rows.cell[None]
+        weight, seen = rows.weight[None], None if rows.alike else rows.seen[None]
+        memory = {name: getattr(self, name).double() for name in _KEPT if hasattr(self, name)}
+        others = Ranks(distributed.all_reduce, _gather) if rows.ranks > 1 else None
+        shape = (self.bins, self.given, self.n_groups)
+        cmi, counts, _ = penalty_term(p, cell, shape, seen, self.running, memory, others)
+        if self.training:
+            for name, value in memory.items():
+                getattr(self, name).copy_(value.view_as(getattr(self, name)))
+        if self.utility == "ce":
+            task = cross_entropy_term(log_p, p, y, 1.0 if rows.alike else weight)
+        else:
+            u = mi_term(p, y, counts)
+            task = Term(-u.value * weight.sum(1), -u.rows)  # of all rows that are counted
+        norms = None
+        if rows.head is not None:
+            norms = head_norm(torch.cat([task.rows, cmi.rows]), rows.head)
+        elif self.normalise:
+            norms = torch.stack([rows.norm(term.rows[0].T) for term in (task, cmi)])
 
         def gradient(a: Number, b: Number) -> Tensor:
-            # DistributedDataParallel's average over the ranks divides by their number
-            rows = torch.mul(task.rows, a * ranks / n).add_(cmi.rows.mul_(b * ranks / n))
-            return (rows if weight is None else rows * weight[:, None].to(rows.dtype))[0].T
+            if not rows.alike:
+                a, b = ((x * w).to(p.dtype) for x, w in ((a, rows.weight), (b, rows.seen)))
+            return torch.mul(task.rows, a).add_(cmi.rows.mul_(b))[0].T
 
-        return Step(_number(task.value[0]), _number(cmi.value[0]), norms, gradient)
-
-    def _cell(self, y: Tensor, z: Tensor) -> Tensor:
-        """Code of each row's cell: its label or group of labels, and its group."""
-        if self.given == 1:
-            return z
-        label = y if self.label_groups is None else self.label_groups[y]
-        return torch.add(z, label, alpha=self.n_groups)
+        return _Terms(task.value[0], cmi.value[0], norms, gradient)
 
     @torch.compiler.disable
-    def _many(self, batch: _Batch) -> Step:
+    def _many(self, rows: _Rows) -> _Terms:
         """The terms of many labels, by the cells that occur."""
-        y, code = batch.y[0], batch.cell[0]
-        head, known, ranks = batch.head, batch.known, batch.ranks
-        every = torch.ones(len(y), dtype=torch.float64, device=y.device)
-        if batch.weight is not None:
-            every = batch.weight[0]
-        seen = every if known is None else every * known
-        some = None if batch.weight is None and known is None else seen
-        ce = posterior(batch.logits.detach(), y, head)
-        counts = self._counts(ce.p, code, some, ranks)
+        y, code, head = rows.y, rows.cell, rows.head
+        weight = None if rows.alike else rows.seen
+        p, log_p = posterior(rows.logits.detach(), y)
+        through_head = None if head is None else p @ head
+        counts = self._counts(p, code, weight, rows.ranks)
         occurring = None if counts is None else counts.codes
-        cells = Cells.from_codes(code, self.n_groups, self.n_labels, some, occurring)
-        cmi = violation(ce.p, cells, some, head, ce.through_head, counts)
-
-        sums = torch.stack([every.sum(), seen.sum(), -(ce.log_p * every).sum()])
-        n, rows = (_number(total.clamp_min(_TINY)) for total in batch.summed(sums)[:2])
-        total = rows if counts is None else _number(counts.table.sum().clamp_min_(_TINY))
-        norms: tuple[Number, Number] = 1.0, 1.0
-        if self.normalise:
-            of_task, of_cmi = _many_norms(batch, ce, cells, cmi)
-            norm = batch.summed(torch.stack([of_task @ every, of_cmi @ seen[cells.rows]]))
-            norms = _number(norm[0]) / n / n, _number(norm[1]) / n / rows
+        cells = Cells.from_codes(code, self.n_groups, self.n_labels, weight, occurring)
+        cmi = violation(p, cells, weight, head, through_head, counts)
+        total = (rows.seen if counts is None else counts.table).sum().clamp_min_(_TINY)
+        norms = torch.zeros(2, len(y), dtype=torch.float64, device=y.device)
+        if head is not None and through_head is not None and cmi.at_features is not None:
+            norms[0] = (through_head - head[y]).norm(dim=1)
+            norms[1].index_copy_(0, cells.rows, cmi.at_features.norm(dim=1).double())
+        elif self.normalise:
+            logits = p.scatter_add(1, y[:, None], -torch.ones_like(p[:, :1]))
+            norms[0] = rows.norm(logits)
+            of_cmi = cmi.q - cmi.s[:, None] * p[cells.rows]
+            norms[1] = rows.norm(logits.zero_().index_copy_(0, cells.rows, of_cmi))
 
         def gradient(a: Number, b: Number) -> Tensor:
-            """a w (p − 1[y]) / n + b w (q − s p) / rows, in the place of p."""
-            of_task, of_cmi = every * (a * ranks / n), seen[cells.rows] * (b * ranks / rows)
+            """a w (p − 1[y]) + b w (q − s p), in the place of p."""
+            of_task, of_cmi = rows.weight * a, rows.seen[cells.rows] * b
             of_p = of_task.index_add(0, cells.rows, cmi.s * of_cmi, alpha=-1)
-            found = ce.p.mul_(of_p[:, None].to(ce.p.dtype))
-            found.scatter_add_(1, y[:, None], -of_task[:, None].to(found.dtype))
-            if some is None and isinstance(each := b * ranks / rows, float):
-                return found.index_add_(0, cells.rows, cmi.q, alpha=each)  # a pass less
-            return found.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(found.dtype)))
+            logits = p.mul_(of_p[:, None].to(p.dtype))
+            logits.scatter_add_(1, y[:, None], -of_task[:, None].to(p.dtype))
+            if rows.alike and isinstance(b, float):
+                return logits.index_add_(0, cells.rows, cmi.q, alpha=b)  # a pass less
+            return logits.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(p.dtype)))
 
-        return Step(_number(sums[2]) / n, _number(cmi.value) / total, norms, gradient)
+        task = -(log_p * rows.weight).sum()
+        return _Terms(task, cmi.value / total, norms if self.normalise else None, gradient)
 
     def _counts(self, p: Tensor, code: Tensor, weight: Tensor | None, ranks: int) -> Counts | None:
         """Counts of all ranks and of steps before; None if this batch is all there is."""
@@ -450,26 +460,6 @@ class SeparationLoss(nn.Module):
                 setattr(self, name, torch.empty_like(stored, device=getattr(self, name).device))
         super()._load_from_state_dict(state, prefix, *rest)
 
-    def _violation(
-        self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
-    ) -> tuple[Term, Tensor, Tensor]:
-        """The violation of draws or scores, its counts, and the rows of this batch in them."""
-        memory, others = {}, Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
-        if self.running:
-            memory = {name: getattr(self, name).double() for name in self._kept}
-        shape = (self.given, self.n_groups)
-        if self.level == "score":
-            full = (self.bins, *shape)
-            term, table, rows = running_term(p, cell, full, weight, self.running, memory, others)
-        else:
-            table = soft_table(p, cell, shape[0] * shape[1], weight).unflatten(2, shape)
-            table, rows = running_counts(table, self.running, memory, others)
-            term = cmi_term(p, cell, table, None if self.running else rows)
-        if self.running and self.training:
-            for name in self._kept:
-                getattr(self, name).copy_(memory[name].view_as(getattr(self, name)))
-        return term, table, rows
-
     def _head_weight(self, head: nn.Linear, dtype: torch.dtype) -> Tensor:
         """W (n_labels, H), as a constant."""
         w = head.weight.detach().to(dtype)
@@ -480,41 +470,23 @@ class SeparationLoss(nn.Module):
         return w
 
 
-def _number(tensor: Tensor) -> Number:
-    """A float on the CPU, where reading it is free; a tensor on other devices."""
-    return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
+_KEPT = ("centres", "counts")
 
 
-def _known(z: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Group codes with unknown ones, −1, as 0; and which rows are known, None if all are."""
-    known = z != -1
-    if not torch.compiler.is_compiling() and bool(known.all()):
-        return z, None
-    return torch.where(known, z, 0), known
+def _numbers(values: Tensor) -> list[Any]:
+    """Floats on the CPU, where reading them is free; tensors on other devices."""
+    on_cpu = values.device.type == "cpu" and not torch.compiler.is_compiling()
+    return values.tolist() if on_cpu else list(values.unbind())
 
 
 def _gather(rows: Tensor) -> Tensor:
     """Rows (N, B) of every rank side by side, filled up with zeros."""
     longest = torch.tensor([rows.shape[1]], device=rows.device)
     distributed.all_reduce(longest, distributed.ReduceOp.MAX)
-    own = nn.functional.pad(rows, (0, int(longest) - rows.shape[1])).contiguous()
-    every = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(every, own)
+    padded = nn.functional.pad(rows, (0, int(longest) - rows.shape[1])).contiguous()
+    every = [torch.empty_like(padded) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(every, padded)
     return torch.cat(every, 1)
-
-
-def _many_norms(
-    batch: _Batch, ce: Posterior, cells: Cells, cmi: Violation
-) -> tuple[Tensor, Tensor]:
-    """Norms at the features: cross-entropy by row, violation by row of `cells`."""
-    y = batch.y[0]
-    if batch.head is not None and ce.through_head is not None and cmi.at_features is not None:
-        of_task = ce.through_head - batch.head[y]
-        return of_task.norm(dim=1).double(), cmi.at_features.norm(dim=1).double()
-    rows = ce.p.scatter_add(1, y[:, None], -torch.ones_like(ce.p[:, :1]))
-    task = batch.norm(rows)
-    of_cmi = cmi.q - cmi.s[:, None] * ce.p[cells.rows]
-    return task, batch.norm(rows.zero_().index_copy_(0, cells.rows, of_cmi))[cells.rows]
 
 
 def _full_precision(device: str) -> AbstractContextManager[object]:
@@ -566,8 +538,8 @@ def two_labels(
         norms = float(wrong.sum()) * scale, float(np.abs(of_cmi).sum()) * scale
 
     def gradient(a: float, b: float) -> Tensor:
-        at_t = of_cmi * (b / n)
-        at_t -= wrong * (a / n)
+        at_t = of_cmi * b
+        at_t -= wrong * a
         both = np.empty((n, 2), at_t.dtype)
         np.multiply(at_t, sign, out=both[:, 1])
         np.negative(both[:, 1], out=both[:, 0])
@@ -575,5 +547,4 @@ def two_labels(
 
     # −log σ(t), whatever t
     task = float((np.log1p(np.exp(-np.abs(t))) - np.minimum(t, 0.0)).sum()) / n
-    cmi = float(np.vdot(counts, g)) / n
-    return Step(task, cmi, norms, gradient)
+    return Step(task, float(np.vdot(counts, g)) / n, norms, (1.0 / n, 1.0 / n), gradient)

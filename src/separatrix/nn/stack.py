@@ -28,8 +28,8 @@ from torch import Tensor
 
 from separatrix.errors import InputError
 from separatrix.io import Stages, in_processes
-from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
+from separatrix.nn.batch import Adversary, Batch, Loss
+from separatrix.nn.lanes import Lane, Options, Recipe, Sample, alike
 from separatrix.nn.networks import Networks, PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
 
@@ -254,8 +254,8 @@ class _Watch:
 
     def finished(self, layers: Layers) -> bool:
         """Evaluate the held-out rows; True when every lane has waited long enough."""
-        view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, Recipe(), {}, self.feed))
-        task, violation = view.cross_entropy().value, view.penalty().value
+        batch = _forward(layers, self.rows, self.cells, 1.0, Recipe(), {}, self.feed)
+        task, violation = batch.cross_entropy.value, batch.violation[0].value
         value = (1 - self.trade_off) * task + self.trade_off * violation
         better = (value < self.best) & (self.waited < self.patience)
         self.best = torch.where(better, value, self.best)
