@@ -133,7 +133,7 @@ def audit_on_dask(folder: str, workers: int, what: str) -> dict[str, float]:
 
 def _table_of(path: str, what: str) -> Any:
     from separatrix.auditing.tables import count_rows, count_score_rows
-    from separatrix.columns.engines import scan
+    from separatrix.columns.readers import scan
 
     if what == "labels":
         return count_rows(path, y="y", z="z", pred="u")

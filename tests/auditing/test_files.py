@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from separatrix.auditing.tables import count_rows
-from separatrix.columns.engines import scan
+from separatrix.columns.readers import scan
 from separatrix.core.counts import CountTable
 
 

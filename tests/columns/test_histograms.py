@@ -9,7 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from separatrix.columns.engines import scan, score_histogram
+from separatrix.columns.counting import score_histogram
+from separatrix.columns.readers import scan
 from separatrix.errors import InputError
 
 

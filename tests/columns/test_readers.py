@@ -16,8 +16,8 @@ import separatrix as sx
 from separatrix import datasets
 from separatrix.auditing.tables import count_rows
 from separatrix.cli import app
-from separatrix.columns import engines, readers
-from separatrix.columns.engines import scan
+from separatrix.columns import readers
+from separatrix.columns.readers import scan
 from separatrix.columns.text import read_files
 from separatrix.columns.values import Coded
 from separatrix.errors import DataError, InputError
@@ -28,7 +28,7 @@ def reader(request, monkeypatch):
     """Small files through either engine."""
     monkeypatch.setattr(readers, "LARGE", 1 << 40 if request.param == "memory" else -1)
     if request.param == "memory":
-        monkeypatch.setattr(engines, "duckdb_is_here", lambda: False)
+        monkeypatch.setattr(readers, "duckdb_is_here", lambda: False)
     return request.param
 
 
@@ -186,7 +186,7 @@ def test_parquet_keeps_its_types(tmp_path):
 def test_a_scan_keeps_its_connection(tmp_path):
     """Older DuckDBs close a relation whose connection is collected."""
     (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n")
-    found = engines.scan([tmp_path / "rows.csv"])
+    found = readers.scan([tmp_path / "rows.csv"])
     gc.collect()
     assert found.connection.execute("SELECT 1").fetchall() == [(1,)]
     assert len(found.relation.fetchall()) == 2

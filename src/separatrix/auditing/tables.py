@@ -6,7 +6,7 @@ what a worker sends where rows are on many machines.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -22,21 +22,13 @@ from separatrix.columns.counting import (
     count_scores,
     refuse_scores,
     refuse_unlisted,
-)
-from separatrix.columns.engines import (
-    Source,
-    check_weights,
-    grouped_columns,
     score_ends,
     score_histogram,
-    summed,
-    weight_totals,
-    with_numbers,
 )
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import Roles, given
 from separatrix.columns.groups import as_groups
-from separatrix.columns.readers import in_engine, whole_columns
+from separatrix.columns.readers import Source, in_engine, summed, whole_columns, with_numbers
 from separatrix.columns.values import MAX_LEVELS, Coded, as_array, listed
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.score_tables import ScoreTable
@@ -164,71 +156,65 @@ def _hard(
     source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
 ) -> CountTable:
     """The table of labels."""
-    parts = {"w": source.numbers(weight)} if weight is not None else {}
-    made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
-    totals = weight_totals() if weight is not None else []
-    columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
-    at_u = columns[f"k{len(z) + 1}"]
-    factor = check_weights(columns, weight)
+    table = source.grouped([y, *z, pred], weight)
     # the combinations are rows again: counting them once gives the axes, and each then gets the
     # rows that it stands for
-    groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
+    groups = as_groups(dict(zip(z, table.keys[1:], strict=False)))
     names = y, " & ".join(z), pred
-    axes = count_labels(columns["k0"], at_u, sensitive_features=groups, labels=labels, names=names)
-    at = (
-        columns["k0"].places(axes.labels, y),
-        groups.places(axes.groups, names[1]),
-        at_u.places(axes.predictions, pred),
+    axes = count_labels(
+        table.keys[0], table.keys[-1], sensitive_features=groups, labels=labels, names=names
     )
-    shape, weighed = axes.counts.shape, weight is not None
-    counts = summed(columns["w" if weighed else "rows"], at, shape) / factor
-    moments = diagonal(summed(columns["ww"], at, shape) / factor**2) if weighed else None
-    rows = sum(columns["rows"])
-    return replace(axes, counts=counts, rows=rows, moments=moments, scale=factor).simplest()
+    place = (
+        table.keys[0].places(axes.labels, y),
+        groups.places(axes.groups, names[1]),
+        table.keys[-1].places(axes.predictions, pred),
+    )
+    shape, scale = axes.counts.shape, table.scale
+    counts, moments = summed(table.weight, place, shape) / scale, None
+    if weight is not None:
+        moments = diagonal(summed(table.squares, place, shape) / scale**2)
+    rows = int(table.rows.sum())
+    return replace(axes, counts=counts, rows=rows, moments=moments, scale=scale).simplest()
 
 
 def _soft(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
-    numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
-    score = [nw.col(name) for name in numbers]
-    numbers["w"] = source.numbers(weight) if weight is not None else nw.lit(1.0)
-    w = nw.col("w")
-    k = range(len(score))
-    sums = {f"wq{i}": w * score[i] for i in k}
-    sums |= {f"wwqq{i}_{j}": w * w * score[i] * score[j] for i in k for j in k[i:]}
-    ends = [*(f"q{i}" for i in range(len(pred))), "sum"]
-    parts = {"ww": w * w, "sum": reduce(add, score)} | sums
+    k = range(len(pred))
+    q = [source.numbers(name) for name in pred]
+    w = nw.lit(1.0) if weight is None else source.numbers(weight)
+    sums = {f"wq{i}": w * q[i] for i in k}
+    sums |= {f"wwqq{i}_{j}": w * w * q[i] * q[j] for i in k for j in k[i:]}
+    ends = {**{f"q{i}": q[i] for i in k}, "sum": reduce(add, q)}
     totals = [
-        *weight_totals(),
         *(nw.col(name).sum() for name in sums),
         *(nw.col(name).min().alias(f"{name}_min") for name in ends),
         *(nw.col(name).max().alias(f"{name}_max") for name in ends),
         nw.col("sum").count().alias("there"),
     ]
-    columns = grouped_columns(source, [y, *z], numbers, totals, made=parts)
-    factor = check_weights(columns, weight)
+    table = source.grouped([y, *z], weight, parts=sums | ends, totals=totals)
+    columns, scale, label = table.totals, table.scale, table.keys[0]
     _check_scores(columns, pred)
-    axis = columns["k0"].levels if labels is None else tuple(labels)
-    if len(axis) != len(score):
+    axis = label.levels if labels is None else tuple(labels)
+    if len(axis) != len(pred):
         raise InputError(
-            f"The columns {listed(pred)} hold probabilities of {len(score)} labels, but {y!r} has "
+            f"The columns {listed(pred)} hold probabilities of {len(pred)} labels, but {y!r} has "
             f"{len(axis)} ({listed(axis)}). Name one column per label, and `labels` if a label "
             "does not occur."
         )
-    refuse_unlisted(columns["k0"].levels, axis, y)
-    groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
+    refuse_unlisted(label.levels, axis, y)
+    groups = as_groups(dict(zip(z, table.keys[1:], strict=True)))
     shape = len(axis), len(groups.levels)
-    at = columns["k0"].places(axis, y), groups.codes
-    total = {name: summed(columns[name], at, shape) for name in sums}
-    counts = np.stack([total[f"wq{i}"] for i in k], -1) / factor
+    place = label.places(axis, y), groups.codes
+    total = {name: summed(columns[name], place, shape) for name in sums}
+    counts = np.stack([total[f"wq{i}"] for i in k], -1) / scale
     products = [[total[f"wwqq{min(i, j)}_{max(i, j)}"] for j in k] for i in k]
-    moments = np.moveaxis(np.array(products), (0, 1), (2, 3)) / factor**2
-    rows = sum(columns["rows"])
-    return CountTable(counts, axis, groups.levels, axis, rows, moments, factor).simplest()
+    moments = np.moveaxis(np.array(products), (0, 1), (2, 3)) / scale**2
+    rows = int(table.rows.sum())
+    return CountTable(counts, axis, groups.levels, axis, rows, moments, scale).simplest()
 
 
-def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
+def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:
     gone = sum(columns["rows"]) - sum(columns["there"])
     if gone:
         raise InputError(
@@ -255,12 +241,7 @@ def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | N
     low, high = score_ends(source, score)
     span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
     histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
-    rows = None
-    if weight is not None:
-        with source.reading():
-            positive = (source.numbers(weight) > 0).cast(nw.Int64).sum()
-            rows = int(source.lazy.select(n=positive).collect()["n"].to_list()[0])
-    counts, labels, groups, edges, squares, largest = histogram
+    counts, labels, groups, edges, squares, scale, rows = histogram
     return ScoreTable.from_histogram(
-        counts, edges, labels, groups, squares=squares, rows=rows, scale=largest
+        counts, edges, labels, groups, squares=squares, rows=rows, scale=scale
     )

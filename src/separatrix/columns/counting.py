@@ -1,15 +1,21 @@
-"""Raw columns to the table N[y, z, u]: hard labels, or posteriors, with or without weights."""
+"""Raw columns to the table N[y, z, u]: hard labels, or posteriors, with or without weights.
+
+A table that its engine counts has its scores in bins: the histogram N[y, z, bin] is one group-by.
+The ROC curve of a histogram is that of the score rounded down to the bins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.frames import Roles, given
 from separatrix.columns.groups import as_groups, group_columns
+from separatrix.columns.readers import Source, summed, with_numbers
 from separatrix.columns.scores import (
     check_posteriors,
     posterior_matrix,
@@ -32,6 +38,7 @@ from separatrix.columns.values import (
 )  # fmt: skip
 from separatrix.core.counts import CountTable, diagonal, place, union
 from separatrix.core.crosstab import crosstab, crosstab_small
+from separatrix.core.numbers import whole_number
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
@@ -175,6 +182,110 @@ def count_scores(
     n = check_lengths({names[2]: s, names[0]: y.codes, names[1]: z.codes})
     weight, scale = scaled_weight(sample_weight, n)
     return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight, scale)
+
+
+class ScoreHistogram(NamedTuple):
+    """Rows, or their weights, with each label, group and bin.
+
+    Args:
+        counts: array (labels, groups, bins).
+        labels, groups: names of the first two axes, sorted.
+        edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
+            its upper edge too.
+        squares: the same of the squared weights; None where rows weigh one.
+        scale: the largest weight.
+        rows: how many have a positive weight.
+    """
+
+    counts: Array
+    labels: Levels
+    groups: Levels
+    edges: Array
+    squares: Array | None
+    scale: float
+    rows: int
+
+
+def score_histogram(
+    frame: Any,
+    *,
+    y: str,
+    z: str | Sequence[str],
+    score: str,
+    bins: int = 4096,
+    weight: str | None = None,
+    span: tuple[float, float] | None = (0.0, 1.0),
+) -> ScoreHistogram:
+    """Count the rows of a table by label, group and bin of the score, in the table's own engine.
+
+    Args:
+        frame: anything narwhals takes, or files opened with `readers.scan`; lazy and distributed
+            frames stay where they are.
+        y: column of labels.
+        z: column of groups; several make their intersection.
+        score: column of scores.
+        bins: number of bins of equal width.
+        weight: column of row weights.
+        span: the ends of the bins; None looks for the smallest and the largest score first, which
+            is one more pass.
+
+    Returns:
+        The counts with their axes, see `ScoreHistogram`.
+
+    >>> import polars as pl
+    >>> t = pl.DataFrame({"y": [0, 1, 1], "z": ["a", "a", "b"], "s": [0.1, 0.9, 1.0]})
+    >>> score_histogram(t, y="y", z="z", score="s", bins=2).counts.tolist()
+    [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
+    """
+    roles = Roles.named(y, z, score, weight, "score")
+    source = with_numbers(Source.from_frame(frame), roles.columns, given(score, weight))
+    bins = whole_number(bins, "bins", least=1)
+    if bins > 1 << 20:
+        raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")
+    low, high = score_ends(source, score) if span is None else span
+    if not low < high:
+        low, high = low - 0.5, low + 0.5  # a single score
+    place = ((source.numbers(score) - low) * (bins / (high - low))).floor()
+    keys = [roles.target, *roles.groups]
+    table = source.grouped(keys, weight, parts={"bin": place}, by=["bin"])
+    label = table.keys[0]
+    group = as_groups(dict(zip(roles.groups, table.keys[1:], strict=True)))
+    cells = label.codes, group.codes, _bins(table.totals["bin"], table.rows, bins, score, low, high)
+    shape = len(label.levels), len(group.levels), bins
+    counts = summed(table.weight, cells, shape)
+    squares = None if weight is None else summed(table.squares, cells, shape)
+    edges, rows = np.linspace(low, high, bins + 1), int(table.positive.sum())
+    return ScoreHistogram(counts, label.levels, group.levels, edges, squares, table.scale, rows)
+
+
+def score_ends(source: Source, score: str) -> tuple[float, float]:
+    """The smallest and the largest score of a table; both are finite."""
+    s = source.numbers(score)
+    with source.reading():
+        ends = source.lazy.select(low=s.min(), high=s.max()).collect()
+    low, high = ends["low"].to_list()[0], ends["high"].to_list()[0]
+    if low is None or not np.isfinite([low, high]).all():
+        raise InputError(
+            f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows."
+        )
+    return float(low), float(high)
+
+
+def _bins(
+    bins_of_rows: list[float | None], rows: Array, bins: int, score: str, low: float, high: float
+) -> NDArray[np.intp]:
+    """Places of the bins; scores that are missing, not finite or outside are refused."""
+    place = np.array(bins_of_rows, dtype=np.float64)  # None becomes NaN
+    if gone := int(rows[~np.isfinite(place)].sum()):
+        raise InputError(
+            f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows."
+        )
+    if outside := int(rows[(place < 0) | (place > bins)].sum()):
+        raise InputError(
+            f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}. Pass "
+            "`span=None` for scores that are not probabilities."
+        )
+    return np.minimum(place, bins - 1).astype(np.intp)
 
 
 def soft_sums(

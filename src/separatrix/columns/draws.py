@@ -75,12 +75,17 @@ def uniforms(
     True
     """
     check_sources(random_state, ids, salt)
+    out = np.empty((n, len(purposes)))
     if ids is None:
-        return _seeded(check_seed(random_state), purposes, n, first)
+        seed = check_seed(random_state)
+        for column, purpose in enumerate(purposes):
+            start = None if seed is None else [seed, PURPOSES.index(purpose)]
+            bits = np.random.PCG64(start).advance(first)  # one step a coin
+            out[:, column] = np.random.Generator(bits).random(n)
+        return out
     key, texts = _key(salt), id_texts(ids)
     if len(texts) != n:
         raise InputError(f"`ids` must have one value per row, {n:,}, got {len(texts):,}.")
-    out = np.empty((n, len(purposes)))
     for column, purpose in enumerate(purposes):
         words = np.frombuffer(_hashed(texts, key, model, purpose.encode(), 8), dtype="<u8")
         out[:, column] = (words >> np.uint64(11)) * 2.0**-53
@@ -111,16 +116,6 @@ def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None)
             "always gets the same draw, or `random_state=` (a seed that counts rows from the first "
             "one, or None for fresh entropy)."
         )
-
-
-def _seeded(seed: int | None, purposes: Sequence[str], n: int, first: int) -> NDArray[np.float64]:
-    """Coins of the rows from place `first` on; fresh ones without a seed."""
-    out = np.empty((n, len(purposes)))
-    for column, purpose in enumerate(purposes):
-        place = PURPOSES.index(purpose)
-        bits = np.random.PCG64(None if seed is None else [seed, place])
-        out[:, column] = np.random.Generator(bits.advance(first)).random(n)  # one step a coin
-    return out
 
 
 def check_seed(random_state: Any) -> int | None:
@@ -154,8 +149,7 @@ def id_texts(ids: Any, name: str = "ids") -> list[str]:
 def plain_values(column: Any) -> list[Any]:
     """The values of a column of any kind as Python's own; None where one is missing."""
     if isinstance(column, Coded):
-        levels = [*column.levels, None]
-        return [levels[code] for code in column.codes.tolist()]
+        return list(column.values())
     known = nw.from_native(column, allow_series=True, pass_through=True)
     if isinstance(known, nw.Series):
         return known.to_list()

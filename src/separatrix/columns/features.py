@@ -64,14 +64,14 @@ def take(columns: Columns, rows: NDArray[Any]) -> dict[str, Values]:
 def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
     """A column as float64 with NaN for missing; text other than numbers is refused."""
     if isinstance(values, Coded):
-        parsed = []
-        for level in map(str, values.levels):
-            if not is_number(level) and level not in NOT_AVAILABLE:
+        texts = list(map(str, values.levels))
+        for text in texts:
+            if not is_number(text) and text not in NOT_AVAILABLE:
                 raise InputError(
-                    f"Column `{name}` must hold numbers, got {level!r}. Correct the value or drop "
+                    f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop "
                     "its row."
                 )
-            parsed.append(float(level) if is_number(level) else np.nan)
+        parsed = [float(text) if is_number(text) else np.nan for text in texts]
         return np.array([*parsed, np.nan])[values.codes]  # code -1 takes the last one
     array = as_array(values, name)
     if array.dtype.kind in "OUST":
@@ -128,16 +128,8 @@ def as_named_frame(X: Any, names: Sequence[str]) -> Any:
     if isinstance(X, pd.DataFrame):
         named_columns(X, names, "X")  # names what is missing
         return X[list(names)]
-    columns = raw_columns(X, names)
-    return pd.DataFrame({name: _plain_values(columns[name]) for name in names})
-
-
-def _plain_values(values: Values) -> NDArray[Any]:
-    """Text instead of codes; missing is None."""
-    if not isinstance(values, Coded):
-        return values
-    levels = np.array([*values.levels, None], dtype=object)
-    return np.asarray(levels[values.codes])
+    columns = raw_columns(X, names).items()
+    return pd.DataFrame({name: x.values() if isinstance(x, Coded) else x for name, x in columns})
 
 
 def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
@@ -173,16 +165,17 @@ def raw_values(values: Any, name: str) -> Values:
     if isinstance(values, Coded):
         return values
     try:
-        if (dates := _date_values(values)) is not None:
-            return dates
         series = nw.from_native(values, allow_series=True, pass_through=True)
     except NarwhalsError as error:
         raise InputError(f"Column `{name}` must be one column of values: {error}.") from error
     if isinstance(series, nw.Series):
         kind = series.dtype
-        if kind == nw.Duration:
-            return _in_days(np.asarray(series.to_numpy()))
-        if kind.is_temporal():
+        if kind in (nw.Date, nw.Datetime):
+            stamps = series.drop_nulls().dt.timestamp("us").to_numpy()
+            dates = np.full(len(series), np.datetime64("NaT"), dtype="M8[us]")
+            dates[(~series.is_null()).to_numpy()] = np.asarray(stamps, dtype=np.int64)
+            return dates
+        if kind.is_temporal() and kind != nw.Duration:
             raise InputError(_DATES.format(name=name, what=kind))
         if kind.is_nested() or kind == nw.Binary:
             raise InputError(
@@ -193,38 +186,34 @@ def raw_values(values: Any, name: str) -> Values:
     array = as_array(values, name)
     if array.ndim != 1:
         raise InputError(f"Column `{name}` must be one value per row, got shape {array.shape}.")
-    if array.dtype.kind == "m":
-        return _in_days(array)
     if array.dtype.kind == "O":
-        kinds = {type(value) for value in array.tolist()}
+        kinds = set(map(type, array.tolist()))
         if kinds <= {int, float, type(None)}:  # None becomes NaN
             array = array.astype(np.float64)
+        elif any(issubclass(kind, date) for kind in kinds):
+            moments = [None if is_missing(item) else item for item in array.tolist()]
+            if any(moments) and all(isinstance(moment, date | None) for moment in moments):
+                array = np.array([moment and _naive(moment) for moment in moments], dtype="M8[us]")
+    if array.dtype.kind == "M":
+        return array.astype("M8[us]")
+    if array.dtype.kind == "m":
+        return np.asarray(array.astype("m8[ns]") / np.timedelta64(1, "D"), dtype=np.float64)
     return array.astype(np.float64) if array.dtype.kind in "fiu" else as_category(array, name)
 
 
-def _in_days(durations: NDArray[Any]) -> NDArray[np.float64]:
-    return np.asarray(durations.astype("m8[ns]") / np.timedelta64(1, "D"), dtype=np.float64)
-
-
-def looks_like_dates(values: Any, gone: frozenset[str]) -> str | None:
+def looks_like_dates(values: Values) -> str | None:
     """ "iso" or "other" where all texts are dates of that form, else None."""
     if not isinstance(values, Coded):
         return "iso" if values.dtype.kind == "M" else None
-    texts = [str(level).strip() for level in values.levels if str(level).strip() not in gone]
-    if not texts:
-        return None
-    if all(map(is_date_text, texts)):
+    texts = {str(level).strip() for level in values.levels} - NOT_AVAILABLE
+    if texts and all(_days(text) is not None for text in texts):
         return "iso"
-    return "other" if all(_ISO.fullmatch(t) or _OTHER.fullmatch(t) for t in texts) else None
+    dates = (_ISO.fullmatch(text) or _OTHER.fullmatch(text) for text in texts)
+    return "other" if texts and all(dates) else None
 
 
-def is_date_text(text: str) -> bool:
-    """Whether a text is a date in ISO form that exists."""
-    return _days(text) is not None
-
-
-def as_days(values: Any, name: str, gone: frozenset[str]) -> NDArray[np.float64]:
-    """Days since 1970-01-01 of dates or of ISO texts; texts in `gone` are missing."""
+def as_days(values: Values, name: str) -> NDArray[np.float64]:
+    """Days since 1970-01-01 of dates or of ISO texts, NaN for missing."""
     if not isinstance(values, Coded):
         if values.dtype.kind == "f" and np.isnan(values).all():  # nothing is known: of any kind
             return np.asarray(values, dtype=np.float64)
@@ -232,44 +221,14 @@ def as_days(values: Any, name: str, gone: frozenset[str]) -> NDArray[np.float64]
             raise InputError(f"Column `{name}` must hold dates, got {values.dtype}.")
         days = values.astype("M8[us]").astype(np.int64) / (1e6 * _DAY)
         return np.where(np.isnat(values), np.nan, days)
-    found = []
-    for level in map(str, values.levels):
-        day = _days(level)
-        if day is None and level.strip() not in gone:
+    day_of = [_days(str(level)) for level in values.levels]
+    for level, day in zip(values.levels, day_of, strict=True):
+        if day is None and str(level).strip() not in NOT_AVAILABLE | {""}:
             raise InputError(
                 f"Column `{name}` must hold dates in ISO form such as 2024-03-31, got {level!r}. "
                 "Correct the value or drop its row."
             )
-        found.append(np.nan if day is None else day)
-    return np.array([*found, np.nan])[values.codes]  # code -1 takes the last one
-
-
-def _date_values(values: Any) -> NDArray[np.datetime64] | None:
-    """A column of dates of any library as datetime64[us]; None if it is no such column."""
-    series = nw.from_native(values, allow_series=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        if series.dtype not in (nw.Date, nw.Datetime):
-            return None if series.dtype != nw.Object else _date_values(series.to_numpy())
-        known = np.asarray((~series.is_null()).to_numpy(), dtype=bool)
-        out = np.full(len(known), np.datetime64("NaT"), dtype="M8[us]")
-        stamps = series.drop_nulls().dt.timestamp("us").to_numpy()
-        out[known] = np.asarray(stamps, dtype=np.int64).astype("M8[us]")
-        return out
-    try:
-        array = as_array(values, "dates")
-    except InputError:  # whoever reads the column as something else says so, with its name
-        return None
-    if array.dtype.kind == "M":
-        return array.astype("M8[us]")
-    if array.dtype.kind != "O" or array.ndim != 1:
-        return None
-    items = array.tolist()
-    gone = [is_missing(one) for one in items]
-    real = [one for one, absent in zip(items, gone, strict=True) if not absent]
-    if not real or not all(isinstance(one, date) for one in real):
-        return None
-    moments = [None if absent else _naive(one) for one, absent in zip(items, gone, strict=True)]
-    return np.array(moments, dtype="M8[us]")
+    return np.array([*day_of, None], dtype=np.float64)[values.codes]  # code -1 takes the last one
 
 
 def date_text(day: float) -> str:
@@ -289,10 +248,11 @@ def _naive(value: date) -> datetime:
 
 
 def _days(text: str) -> float | None:
-    found = _ISO.fullmatch(text.strip())
-    if found is None:
+    """Days since 1970-01-01 of a date in ISO form that exists; None of any other text."""
+    match = _ISO.fullmatch(text.strip())
+    if match is None:
         return None
-    year, month, day, rest = found.groups()
+    year, month, day, rest = match.groups()
     iso = f"{year}-{month:0>2}-{day:0>2}{(rest or '').replace(',', '.').rstrip()}"
     try:
         return (_naive(datetime.fromisoformat(iso)) - _START).total_seconds() / _DAY

@@ -44,8 +44,7 @@ def scaled_weight(sample_weight: ArrayLike | None, n: int) -> tuple[Array | None
     """`check_weight`, and the weight that they were divided by; (None, 1) without weights."""
     if sample_weight is None:
         return None, 1.0
-    w = _numbers(sample_weight, "sample_weight", f"got {type(sample_weight).__name__}")
-    w = w.astype(np.float64)
+    w = _numbers(sample_weight, "sample_weight").astype(np.float64)
     if w.shape != (n,):
         raise InputError(
             f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}."
@@ -66,7 +65,7 @@ def scaled_weight(sample_weight: ArrayLike | None, n: int) -> tuple[Array | None
 
 def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
     """Numbers of shape (n, K), n ≥ 1, K ≥ 2; `check_posteriors` looks at their values."""
-    p = _numbers(q, name, "one row per person and one column per label")
+    p = _numbers(q, name)
     if p.ndim != 2 or p.shape[1] < 2:
         raise InputError(
             f"`{name}` must have one column per label, shape (n, K) with K ≥ 2, got shape "
@@ -103,24 +102,21 @@ def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
 
 def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
     """One score per row: a column of scores, or the second of two columns of posteriors."""
-    s = _numbers(scores, name, "one score per row")
+    s = _numbers(scores, name)
     if s.ndim == 2 and s.shape[1] == 2:
         return check_posteriors(s, name)[:, 1]
     return score_column(s, name).astype(np.float64)
 
 
-def _numbers(values: Any, name: str, what: str) -> NDArray[Any]:
-    """Numbers of any kind; `what` says in an error what they should be."""
-    try:
-        x = as_array(values, name)
-        return x if x.dtype.kind in "fiub" else as_floats(x, name)
-    except InputError as error:
-        raise InputError(f"{str(error).rstrip('.')}; pass numbers, {what}.") from error
+def _numbers(values: Any, name: str) -> NDArray[Any]:
+    """Numbers of any kind and shape; those that numpy has keep their type."""
+    x = as_array(values, name)
+    return x if x.dtype.kind in "fiub" else as_floats(x, name)
 
 
 def score_column(values: Any, name: str) -> NDArray[Any]:
     """One column of finite numbers."""
-    s = _numbers(values, name, "one per row, since a score ranks the rows")
+    s = _numbers(values, name)
     if s.ndim == 2 and s.shape[1] == 1:
         s = s[:, 0]
     if s.ndim != 1:
@@ -192,32 +188,28 @@ def quantities(
     >>> rows.y, rows.group.levels
     (array([1.5, 2. ]), ('f', 'm'))
     """
-    labels = as_levels(y_true, names[0]) if target == "labels" else None
-    y = _finite_numbers(y_true, names[0]) if labels is None else labels.codes.astype(np.float64)
-    u = _predictions(y_pred, names[2], labels is not None)
-    z = _attribute(sensitive_features, names[1]) if sensitive == "continuous" else None
-    group = as_groups(sensitive_features, names[1]) if z is None else None
-    n = check_lengths(dict(zip(names, (y, z if group is None else group, u), strict=True)))
+    outcome: Any = (as_levels if target == "labels" else _finite_numbers)(y_true, names[0])
+    u = _predictions(y_pred, names[2], target == "labels")
+    z: Any = (as_groups if sensitive == "groups" else _attribute)(sensitive_features, names[1])
+    n = check_lengths(dict(zip(names, (outcome, z, u), strict=True)))
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     if weight is not None and not weight.all():
-        kept = weight > 0
-        y, u, weight = y[kept], u[kept], weight[kept]
-        if labels is not None:
-            labels = labels[kept].compact()
-            y = labels.codes.astype(np.float64)
-        z, group = None if z is None else z[kept], None if group is None else group[kept].compact()
+        some = weight > 0
+        outcome, z, u, weight = outcome[some], z[some], u[some], weight[some]
+    labels, y = None, outcome
+    if isinstance(outcome, Coded):
+        codes, labels = outcome.compact()
+        y = codes.astype(np.float64)
     if y.min() == y.max():
-        value = y[0] if labels is None else labels.levels[int(y[0])]
+        value = y[0] if labels is None else labels[0]
         raise InputError(f"`{names[0]}` has one value only ({value!r}): nothing can be predicted.")
-    if group is None:
-        assert z is not None
-        group = _quarters(z, names[1])
+    group = z.compact() if isinstance(z, Coded) else _quarters(z, names[1])
     if len(group.levels) < 2:
         raise InputError(
             f"There is only one group ({group.levels[0]!r}): separation compares groups. Pass a "
             f"`{names[1]}` column with at least two."
         )
-    return Quantities(y, None if labels is None else labels.levels, u, group, z, weight)
+    return Quantities(y, labels, u, group, None if isinstance(z, Coded) else z, weight)
 
 
 def _finite_numbers(values: Any, name: str) -> Array:

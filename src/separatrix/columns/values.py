@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -67,14 +68,17 @@ class Coded:
         wanted = [self.levels.index(level) for level in levels if level in self.levels]
         return np.isin(self.codes, wanted)
 
+    def values(self) -> NDArray[Any]:
+        """The level of every row as an object; None where it is missing."""
+        return objects([*self.levels, None])[self.codes]  # code -1 takes the last one
+
     def compact(self) -> Coded:
         """The same column with only the levels that occur."""
         seen = self.counts() > 0
         if seen.all():
             return self
         renumber = np.append(np.cumsum(seen) - 1, -1)  # code -1 takes the last one
-        kept = tuple(level for level, here in zip(self.levels, seen, strict=True) if here)
-        return Coded(renumber[self.codes], kept)
+        return Coded(renumber[self.codes], tuple(compress(self.levels, seen)))
 
     def places(self, axis: Sequence[Hashable], name: str, otherwise: int = -1) -> NDArray[np.intp]:
         """Each row's position in `axis`, where 1, 1.0 and "1" are the same.
@@ -82,10 +86,11 @@ class Coded:
         A level that is not there has the position `otherwise`; without one it is an error.
         """
         position = _axis_places(axis)
-        found = [position.get(level, position.get(_key(level), otherwise)) for level in self.levels]
-        place = np.array(found, dtype=np.intp)
-        unknown = [level for level, at in zip(self.levels, place, strict=True) if at < 0]
-        if unknown:
+        places = [
+            position.get(level, position.get(_key(level), otherwise)) for level in self.levels
+        ]
+        place = np.array(places, dtype=np.intp)
+        if unknown := list(compress(self.levels, place < 0)):
             raise InputError(
                 f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}: "
                 "nothing is known about it."
@@ -96,9 +101,9 @@ class Coded:
 def _axis_places(axis: Sequence[Hashable]) -> dict[Hashable, int]:
     """Positions by level, and by its text where no other level has the same."""
     position: dict[Hashable, int] = {}
-    for at, level in enumerate(axis):
-        position.setdefault(_key(level), at)
-    return position | {level: at for at, level in enumerate(axis)}
+    for place, level in enumerate(axis):
+        position.setdefault(_key(level), place)
+    return position | {level: place for place, level in enumerate(axis)}
 
 
 def _key(level: Hashable) -> Hashable:
@@ -154,12 +159,11 @@ def encode(values: Any, name: str, *, missing: bool = False) -> Coded:
             return Coded((x - low).astype(np.uint16), tuple(range(low, high + 1)))
     if x.dtype.kind == "O":
         return _encode_objects(x, name, missing)
-    gone = np.isnan(x) if x.dtype.kind == "f" else np.isnat(x) if x.dtype.kind in "mM" else None
-    if gone is None or not gone.any():
-        codes, levels = _encode_sortable(x)
-    else:
-        known, levels = _encode_sortable(x[~gone])
-        codes = np.full(len(x), -1, dtype=np.intp)
+    check = {"f": np.isnan, "m": np.isnat, "M": np.isnat}.get(x.dtype.kind)
+    gone = np.False_ if check is None else check(x)
+    codes, levels = _encode_sortable(x[~gone] if gone.any() else x)
+    if gone.any():
+        known, codes = codes, np.full(len(x), -1, dtype=np.intp)
         codes[~gone] = known
     return Coded(codes, tuple(levels.tolist()))
 
@@ -226,16 +230,15 @@ def _unmasked(x: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 def axis_of(levels: Any, name: str) -> Levels:
     """The levels that a caller listed: each once, none missing."""
-    single = isinstance(levels, str | bytes | Mapping) or not hasattr(levels, "__iter__")
     try:
-        found: Levels = () if single else tuple(levels)
-        if not found or len(set(found)) < len(found) or any(map(is_missing, found)):
+        axis: Levels = () if isinstance(levels, str | bytes | Mapping) else tuple(levels)
+        if not axis or len(set(axis)) < len(axis) or any(map(is_missing, axis)):
             raise TypeError
     except TypeError as error:
         raise InputError(
             f"`{name}` must list at least one level, each once and none missing, got {levels!r}."
         ) from error
-    return found
+    return axis
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -276,22 +279,20 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
         raise InputError(
             f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers."
         ) from error
-    if gone := [level for level in levels if is_missing(level)]:
-        if not missing:
-            refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
-        levels = [level for level in levels if not is_missing(level)]
+    known = [level for level in levels if not is_missing(level)]
+    if not missing and len(known) < len(levels):
+        refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
     # half precision would overflow where it is compared with the others
-    levels = [level.item() if isinstance(level, np.floating) else level for level in levels]
-    for level in levels:
+    known = [level.item() if isinstance(level, np.floating) else level for level in known]
+    for level in known:
         if isinstance(level, complex) or (isinstance(level, float) and np.isinf(level)):
             raise InputError(
                 f"`{name}` holds {level!r}; labels and groups are categories or finite numbers."
             )
-    levels = in_order(levels)
-    position = {level: code for code, level in enumerate(levels)}
-    position |= dict.fromkeys(gone, -1)
-    at = (position.get(value, -1) for value in x.tolist())  # a NaN is found by identity only
-    return Coded(np.fromiter(at, dtype=np.intp, count=len(x)), tuple(levels))
+    known = in_order(known)
+    position = {level: code for code, level in enumerate(known)}
+    codes = (position.get(value, -1) for value in x.tolist())  # what is missing is not there
+    return Coded(np.fromiter(codes, dtype=np.intp, count=len(x)), tuple(known))
 
 
 def is_missing(value: Any) -> bool:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.features import (
-    NOT_AVAILABLE,
     Columns,
     Values,
     as_category,
@@ -178,7 +177,7 @@ def _planned(
         coded = isinstance(values, Coded) or column in categorical
         checked: Values = as_category(values, column) if coded else values
         wanted = column in keep or column in categorical
-        dates = None if column in categorical else looks_like_dates(checked, NOT_AVAILABLE)
+        dates = None if column in categorical else looks_like_dates(checked)
         reason = _reason_to_drop(checked, wanted or dates == "iso")
         if dates == "other" and not wanted and reason != "constant":
             reason = "dates that are not in ISO form such as 2024-03-31"

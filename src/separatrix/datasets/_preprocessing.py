@@ -30,9 +30,6 @@ from separatrix.columns.values import Coded, check_lengths
 from separatrix.errors import InputError
 
 Matrix = NDArray[np.float32]
-_NO_DATE = NOT_AVAILABLE | {""}
-
-
 _LARGEST = 1e30  # of a number in float32, so that sums of it stay finite
 
 
@@ -108,10 +105,10 @@ class Date(Number):
 
     def numbers(self, values: Values) -> NDArray[np.float64]:
         """Days since the first date."""
-        return as_days(values, self.column, _NO_DATE) - self.first
+        return as_days(values, self.column) - self.first
 
     def fit(self, values: Values) -> Self:
-        days = as_days(values, self.column, _NO_DATE)
+        days = as_days(values, self.column)
         known = days[~np.isnan(days)]
         own = replace(self, first=float(known.min()) if len(known) else 0.0)
         return super(Date, own).fit(values)

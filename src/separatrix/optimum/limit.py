@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.engines import score_histogram
+from separatrix.columns.counting import score_histogram
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import named_roles
 from separatrix.columns.groups import as_groups, group_name

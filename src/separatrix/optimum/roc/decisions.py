@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.engines import ScoreHistogram
+from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.envelope import rising
 from separatrix.core.measures import Metric, budget_named
