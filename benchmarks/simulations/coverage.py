@@ -35,7 +35,7 @@ LAWS = 5
 def interval_and_bound(table: CountTable, law: TableLaw) -> dict[str, float]:
     """Whether both hold, and the two biases."""
     error = inference.noise(table)
-    low, high = inference.interval(table)
+    low, high = error.interval()
     # the bound conditions on the composition of the sample
     missed = bounds.upper_bound(table) < law.violation_given(table) - 1e-12
     return {

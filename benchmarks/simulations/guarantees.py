@@ -20,12 +20,13 @@ from benchmarks.simulations.tables import TableLaw, count_table, hard_laws
 from separatrix import CountTable, sample_size
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import eo_gap
-from separatrix.statistics import inference, planning
+from separatrix.statistics import certificates, inference
+from separatrix.statistics.bounds import accuracy_interval, auroc_interval
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.exponent import normal_bound
 from separatrix.statistics.gaps import eo_gap_bound, eo_gap_interval
 from separatrix.statistics.inference import paired_change
-from separatrix.statistics.proportions import accuracy_interval, auroc_interval
+from separatrix.statistics.shuffling import p_value
 
 QUICK = ("--repetitions", "3", "--only-failures")
 FINITE, LARGE = "finite-sample", "large-sample"
@@ -46,10 +47,10 @@ def violation_promises(table: CountTable, law: TableLaw) -> dict[str, float]:
         "population": violation_bound(table) < truth - 1e-9,
         "normal": normal_bound(table, composition="population") < truth - 1e-9,
     }
-    if inference.has_limit(table, error):
-        found["limit"] = inference.upper_limit(table, 0.95, error) < truth
+    if error.has_upper_limit:
+        found["limit"] = error.upper_limit() < truth
     if error.estimable:
-        found["interval"] = outside(inference.interval(table, 0.95, error), truth)
+        found["interval"] = outside(error.interval(), truth)
     return found
 
 
@@ -112,7 +113,7 @@ def other_promises(sample: tuple[np.ndarray, ...], law: Separated) -> dict[str, 
     return {
         "auroc": outside(area, float(norm.cdf(np.sqrt(0.5)))),
         "accuracy": outside(accuracy_interval(table), 0.85),
-        "test": inference.p_value(table, int(joint[0, 0, 0, 0])) <= 0.05,
+        "test": p_value(table, int(joint[0, 0, 0, 0])) <= 0.05,
         "paired": outside(paired_change(joint)[1], 0.0),
     }
 
@@ -149,10 +150,10 @@ def needed_by_the_normal_form(shapes: list[tuple[int, int]]) -> str:
         share = np.full((y, z), 1.0 / (y * z))
 
         def enough(n: int, share: np.ndarray = share, k: int = y) -> bool:
-            drawn = planning._drawn(share, k, n)
+            drawn = certificates._drawn(np.repeat(share[:, :, None] / k, k, 2), n)
             return float(np.median([normal_bound(t, 0.95, "population") for t in drawn])) <= 0.005
 
-        found.append(planning._smallest(enough, "v ≤ 0.005"))
+        found.append(certificates._smallest(enough, "v ≤ 0.005"))
     return " / ".join(f"{n:,}" for n in found)
 
 

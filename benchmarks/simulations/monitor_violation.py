@@ -61,7 +61,7 @@ def false_alarms(
             for monitor in monitors.values():
                 monitor.update_counts(rows)
             if not naive and conditional_mutual_information(total) > BUDGET:
-                naive = inference.interval(count_table(total), 0.90)[0] > BUDGET
+                naive = inference.noise(count_table(total)).interval(0.90)[0] > BUDGET
         for c, monitor in monitors.items():
             if monitor.alarm is not None:
                 which = "all" if monitor.alarm.window == monitor.alarm.rows else "later"

@@ -23,6 +23,6 @@ from .optimum.objectives import Cost as Cost
 from .predictor.predictor import Predictor as Predictor
 from .predictor.predictor import load as load
 from .production.monitor import Monitor as Monitor
-from .statistics.planning import sample_size as sample_size
+from .statistics.certificates import sample_size as sample_size
 
 __version__: str

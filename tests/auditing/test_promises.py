@@ -94,10 +94,9 @@ def test_a_cell_whose_weight_is_no_number_beside_the_rest_is_empty(rows):
 @pytest.mark.parametrize("spread", [0.0, 1e-6, 20.0])
 def test_an_interval_always_has_two_ends(spread):
     """Roots were searched where the function had one sign."""
-    table = CountTable(np.full((2, 2, 2), 10.0), (0, 1), (0, 1), (0, 1), 80)
     for freedom, least in ((0.01, 1e-12), (1.0, 1e-6), (50.0, 1e-3)):
-        error = Noise(1e-12, 0.0, least, least, freedom, spread, 80.0, 10.0)
-        low, high = inference.interval(table, 0.95, error)
+        error = Noise(1e-12, np.log(2), 0.0, least, least, freedom, spread, 80.0, 10.0)
+        low, high = error.interval()
         assert 0.0 <= low <= high <= np.log(2)
 
 

@@ -13,7 +13,6 @@ from scipy.stats import binomtest
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, violation_ceiling
-from separatrix.statistics import bounds
 from separatrix.statistics.bounds import rate_intervals, upper_bound
 from strategies import count_tables
 
@@ -137,7 +136,8 @@ def test_one_row_moves_the_violation_by_at_most_eight_log_n_over_n(seed: int, n:
 def test_the_violation_of_samples_stays_within_the_concentration_radius_of_its_mean() -> None:
     """Proposition "Bias and concentration of hard-count plug-in CMI", second part."""
     law = np.random.default_rng(3).dirichlet(np.ones(8)).reshape(2, 2, 2)
-    n = 400
+    n, error = 400, 0.1
+    radius = 8.0 * np.log(n) * np.sqrt(np.log(2.0 / error) / (2.0 * n))
     samples = np.random.default_rng(4).multinomial(n, law.ravel(), 2_000).reshape(-1, 2, 2, 2)
     v = conditional_mutual_information(samples.astype(float))
-    assert np.mean(np.abs(v - v.mean()) > bounds.concentration_radius(n, 0.9)) <= 0.1
+    assert np.mean(np.abs(v - v.mean()) > radius) <= error

@@ -16,7 +16,7 @@ from separatrix.statistics.certificates import (
     violation_bound,
 )
 from separatrix.statistics.gaps import eo_gap_bound
-from separatrix.statistics.inference import null_quantile
+from separatrix.statistics.inference import noise
 
 
 def table_of(counts) -> CountTable:
@@ -67,5 +67,6 @@ def test_five_folds_certify_less_than_one():
 def test_groups_that_are_alike_rarely_exceed_the_null_quantile():
     rng = np.random.default_rng(0)
     draws = rng.multinomial(2_000, np.full(12, 1 / 12), size=2_000).reshape(-1, 2, 3, 2)
-    above = np.mean(conditional_mutual_information(draws) > null_quantile(table_of(draws[0])))
+    quantile = noise(table_of(draws[0])).null_quantile()
+    above = np.mean(conditional_mutual_information(draws) > quantile)
     assert above == pytest.approx(0.05, abs=0.016)

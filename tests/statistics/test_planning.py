@@ -8,9 +8,8 @@ import pytest
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
-from separatrix.statistics.certificates import violation_bound
-from separatrix.statistics.inference import p_value
-from separatrix.statistics.planning import sample_size
+from separatrix.statistics.certificates import sample_size, violation_bound
+from separatrix.statistics.shuffling import p_value
 
 
 def drawn(law, n, draws):

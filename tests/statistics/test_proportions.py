@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from separatrix.columns.counting import count_labels, count_posteriors, count_scores
-from separatrix.statistics.proportions import accuracy_interval, auroc_interval
+from separatrix.statistics.bounds import accuracy_interval, auroc_interval
 
 
 def test_accuracy_of_hard_labels_is_clopper_pearson():

@@ -20,8 +20,8 @@ from separatrix.errors import InputError
 from separatrix.report import audit_page
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import certificates, inference
-from separatrix.statistics.bias import MOST_EXCESS, fitted_rows
 from separatrix.statistics.dependence import Dependence, dependences
+from separatrix.statistics.shuffling import p_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,12 +146,10 @@ def certified(
         "table": table,
         "confidence": confidence,
         "violation": noise.violation,
-        "violation_corrected": noise.violation - noise.bias,
-        "violation_interval": (
-            inference.interval(table, confidence, noise) if noise.estimable else (0.0, upper)
-        ),
+        "violation_corrected": noise.corrected,
+        "violation_interval": (noise.interval(confidence) if noise.estimable else (0.0, upper)),
         "violation_upper": upper,
-        "p_value": inference.p_value(table, seed, noise),
+        "p_value": p_value(table, seed, noise),
         "guarantee": guarantee,
         "composition": people,
         "simulated_failure": failure,
@@ -226,9 +224,10 @@ def _no_interval(table: CountTable, noise: inference.Noise) -> str:
             "No interval for v: every label has a single prediction or a single group. Trust the "
             "certified bound."
         )
-    rows = fitted_rows(table)
+    rows = inference.fitted_rows(table)
     few = int((rows < inference.MIN_FITTED).sum())
-    chance = MOST_EXCESS * few / noise.weight  # mean of v̂ that the small cells can be blamed for
+    # the mean of v̂ that the small cells can be blamed for
+    chance = inference.MOST_EXCESS * few / noise.weight
     verdict = f"By chance they add at most {chance:.1g} nats to v"
     if chance <= _READABLE * noise.violation:
         verdict += ", so v itself can be read; for a limit use the certified bound."

@@ -119,6 +119,6 @@ def _of_rows(a: Any, b: Any, y_true: Any, groups: Any, confidence: float) -> Com
 
 def _span(a: Audit, confidence: float) -> tuple[float, float]:
     if a.estimable:
-        return inference.interval(a.table, confidence)
+        return inference.noise(a.table).interval(confidence)
     people = certificates.default_composition(a.table)
     return 0.0, certificates.violation_bound(a.table, confidence, composition=people)

@@ -94,7 +94,7 @@ class ContinuousAudit(AuditResult):
         distinct = len(np.unique(rows.u))
         error = ranks.error
         known = error.estimable and distinct > 1
-        interval = 0.0, inference.ceiling(ranks.table)
+        interval = 0.0, error.ceiling
         curves, quartiles = _curves(rows, ranks, confidence)
         r2, rmse = _fit(rows) if rows.labels is None else (None, None)
         return cls(
@@ -106,10 +106,8 @@ class ContinuousAudit(AuditResult):
             confidence=confidence,
             violation_lower=ranks.violation_lower(confidence) if known else 0.0,
             p_value=ranks.p_value() if known else 1.0,
-            violation_at_resolution=error.violation - error.bias if known else 0.0,
-            violation_interval=(
-                inference.interval(ranks.table, confidence, error) if known else interval
-            ),
+            violation_at_resolution=error.corrected if known else 0.0,
+            violation_interval=(error.interval(confidence) if known else interval),
             resolution=Resolution(len(ranks.table.labels), ranks.shape.groups, ranks.shape.ranks),
             blocks=int(ranks.block.max()) + 1,
             outcome_dependence=ranks.outcome_dependence,

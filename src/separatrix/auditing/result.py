@@ -19,7 +19,6 @@ from separatrix.errors import InputError
 from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import bounds, gaps, inference
-from separatrix.statistics.proportions import accuracy_interval
 from separatrix.statistics.shuffling import violation_floor
 
 MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
@@ -87,13 +86,13 @@ class Audit(CertifiedAudit):
         return cls(
             **known | {"notes": (*known["notes"], *number_notes(table))},
             utility=float(information.mutual_information(table.counts)),
-            utility_corrected=inference.corrected(table, noise)[1],
+            utility_corrected=inference.corrected_utility(table),
             eo_gap=float(information.eo_gap(table.counts)),
             eo_gap_interval=gaps.eo_gap_interval(table, confidence, seed),
             eo_gap_upper=gaps.eo_gap_bound(table, confidence, guarantee),
             eo_gap_floor=gaps.eo_gap_floor(table, seed),
             accuracy=float(information.accuracy(table.counts)),
-            accuracy_interval=accuracy_interval(table, confidence),
+            accuracy_interval=bounds.accuracy_interval(table, confidence),
             auditor_bound=float(information.auditor_bound(noise.violation)),
         )
 

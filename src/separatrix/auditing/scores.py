@@ -19,9 +19,8 @@ from separatrix.core.score_tables import Binned, ScoreTable, gap_curve, largest_
 from separatrix.errors import InputError
 from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage
-from separatrix.statistics.bounds import gap_bound
+from separatrix.statistics.bounds import auroc_interval, gap_bound
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
-from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.shuffling import shuffled_tables
 
 Array = NDArray[np.float64]

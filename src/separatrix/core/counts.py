@@ -73,6 +73,13 @@ class CountTable:
             raise InputError(f"`scale` must be a positive number, got {self.scale!r}.")
         object.__setattr__(self, "counts", counts)
 
+    @classmethod
+    def numbered(cls, counts: Array, moments: Array | None = None) -> CountTable:
+        """A table whose labels, groups and predictions are called 0, 1, 2, …"""
+        labels, groups, predictions = (tuple(range(k)) for k in counts.shape)
+        rows = round(float(counts.sum()))
+        return cls(counts, labels, groups, predictions, rows, moments)
+
     def simplest(self) -> CountTable:
         """The same table; without moments if its posteriors are one-hot and weigh one, since then
         it counts hard labels.
@@ -90,6 +97,22 @@ class CountTable:
     def weight_squares(self) -> Array:
         """Sum of the squared weights of each cell (y, z)."""
         return self.counts.sum(-1) if self.moments is None else self.moments.sum((-2, -1))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether some rows do not weigh one."""
+        return not np.allclose(self.weight_squares, self.counts.sum(-1))
+
+    @property
+    def effective_rows(self) -> Array:
+        r"""(Σ w)² / Σ w² of each cell (y, z): as many rows of weight one have the same variance."""
+        squares = self.weight_squares
+        return self.counts.sum(-1) ** 2 / np.where(squares > 0, squares, 1.0)
+
+    @property
+    def effective_size(self) -> float:
+        """The effective rows of the whole table."""
+        return float(self.counts.sum() ** 2 / self.weight_squares.sum())
 
     def law(self) -> Array:
         """The empirical joint law of (Y, Z, U)."""

@@ -22,7 +22,7 @@ from separatrix.core.measures import measure, recorded_metrics
 from separatrix.errors import InputError
 from separatrix.frontier.store import ALL_ROWS, Record, ReferenceCurve, SavedRun, Store
 from separatrix.methods import POLICIES
-from separatrix.statistics.bias import corrected_tables
+from separatrix.statistics.inference import corrected_tables
 
 MARKERS = "osD^vP<X>ph8"
 REFERENCES = ("erm", "uniform")  # single points rather than paths

@@ -39,7 +39,8 @@ from separatrix.procedure.procedures import Decisions, Plain, Procedure, Rows
 from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
-from separatrix.statistics.certificates import eo_gap_bound, violation_bound
+from separatrix.statistics.certificates import violation_bound
+from separatrix.statistics.gaps import eo_gap_bound
 
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")

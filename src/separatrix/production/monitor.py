@@ -235,7 +235,7 @@ class Monitor:
                 *settings,
                 value=self._evidence.value(counts),
                 violation=v,
-                violation_corrected=inference.corrected(table)[0],
+                violation_corrected=inference.noise(table).corrected,
                 utility=float(mutual_information(counts)),
                 eo_gap=float(eo_gap(counts)),
                 interval=(lower_bound(counts, half, self._bets), max(upper, v)),

@@ -1,21 +1,20 @@
-"""Finite-sample upper bounds: they hold for any number of rows and any size of the cells.
+"""Limits of rates, and the finite-sample bounds that follow from them at any size of the cells.
 
 On v: simultaneous intervals hold all rates P(u | y, z); the bound is the largest v of any rates in
-them. On the largest gap of a score: they hold at every threshold at once.
+them. On the largest gap of a score: they hold at every threshold at once. Last, the intervals of
+the accuracy of decisions and of the area under a score's ROC curve.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv, kl_div, xlogy
+from scipy.special import betaincinv, expit, gammainccinv, kl_div, logit, ndtri, xlogy
 
 from separatrix.core.counts import CountTable
-from separatrix.core.information import check_confidence, violation_ceiling
+from separatrix.core.information import accuracy, violation_ceiling
 from separatrix.core.numerics import bisect
 from separatrix.core.score_tables import ScoreTable, largest_gap
-from separatrix.errors import InputError
-from separatrix.statistics.proportions import clopper_pearson
 
 Array = NDArray[np.float64]
 _STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
@@ -51,25 +50,6 @@ def upper_bound(table: CountTable, confidence: float = 0.95) -> float:
     return worst_violation(table.counts, np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0))
 
 
-def concentration_radius(n: int, confidence: float = 0.95) -> float:
-    r"""How far the plug-in v of n rows can be from its own mean, with the given confidence.
-
-    .. math:: |\hat v - E\,\hat v| \le 8 \log n \sqrt{\log(2/\delta) / (2n)}
-
-    Second part of Proposition "Bias and concentration of hard-count plug-in CMI", without its lower
-    bounds on the probabilities: replacing one of n ≥ 3 rows changes each of the four entropies of
-    v = H(U,Y) + H(Z,Y) − H(U,Z,Y) − H(Y) by at most 2 log(n)/n, and McDiarmid's inequality follows.
-    It says nothing about the bias (`information.miller_madow`), and `upper_bound` is far sharper.
-
-    >>> round(concentration_radius(1_000_000), 3)
-    0.15
-    """
-    check_confidence(confidence)
-    if n < 3:
-        raise InputError(f"`n` is the number of rows and must be at least 3, got {n}.")
-    return float(8.0 * np.log(n) * np.sqrt(np.log(2.0 / (1.0 - confidence)) / (2.0 * n)))
-
-
 def worst_violation(counts: Array, low: Array, high: Array) -> float:
     """The bound of `upper_bound` for intervals [low, high] that together hold all P(u | y, z)."""
     share = counts.sum(2)
@@ -90,7 +70,6 @@ def rate_intervals(
     rows. If simultaneous, the error is shared equally by all rates that are free; otherwise each
     interval holds on its own.
     """
-    check_confidence(confidence)
     counts = table.counts
     mass = counts.sum(2, keepdims=True)
     # two rates that sum to one share one interval
@@ -102,7 +81,7 @@ def rate_intervals(
     mean = np.clip(counts / n, 0.0, 1.0)
     if table.moments is None:
         low, high = clopper_pearson(counts, n, error)
-    elif np.allclose(table.weight_squares, counts.sum(2)):
+    elif not table.weighted:
         squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
         variance = np.maximum(squares - counts * mean, 0.0) / np.maximum(n - 1.0, 1.0)
         # half the error for Bernstein, whose two events share it
@@ -113,11 +92,22 @@ def rate_intervals(
         low = np.maximum(mean - wide, chernoff_end(mean, budget, 0.0))
         high = np.minimum(mean + wide, chernoff_end(mean, budget, 1.0))
     else:
-        effective = n**2 / np.where(seen, table.weight_squares[:, :, None], 1.0)
+        effective = np.maximum(table.effective_rows, 1.0)[:, :, None]
         wide = np.sqrt(np.log(1.0 / error) / (2.0 * effective))
         low, high = mean - wide, mean + wide
     nothing = np.where(seen, 0.0, np.nan)
     return np.clip(low, 0.0, 1.0) + nothing, np.clip(high, 0.0, 1.0) + nothing
+
+
+def clopper_pearson(count: Array, n: Array, error: float) -> tuple[Array, Array]:
+    """Exact limits of the rates of `count` in `n` rows, each of which fails with this error.
+
+    >>> [round(float(end), 3) for end in clopper_pearson(np.array(0.0), np.array(10.0), 0.05)]
+    [0.0, 0.259]
+    """
+    low = betaincinv(np.maximum(count, 1e-300), n - count + 1.0, error)
+    high = betaincinv(count + 1.0, np.maximum(n - count, 1e-300), 1.0 - error)
+    return np.where(count > 0, low, 0.0), np.where(count < n, high, 1.0)
 
 
 def chernoff_end(mean: Array, budget: Array, end: float) -> Array:
@@ -175,27 +165,24 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     References:
         P. Massart (1990), The tight constant in the Dvoretzky–Kiefer–Wolfowitz inequality.
     """
-    check_confidence(confidence)
     mass, squares = table.totals
     rows = 0 if table.squares is None else table.rows
-    seen = mass > 0
-    cells, error = int(seen.sum()), 1.0 - confidence
+    inverse = np.divide(squares, mass**2, out=np.zeros_like(mass), where=mass > 0)  # 1 / n
+    cells, error = int((mass > 0).sum()), 1.0 - confidence
     budget, inside = shared_budget(cells, error, rows > 0), not table.exact
     # from a factor of 4 on sharing the error is narrower, and clipped rates make it so earlier
     if budget >= 3.0 * np.log((2.0 if rows == 0 else 1.0) * cells / error):
-        radius = rate_radius(mass, squares, rows, confidence)
+        radius = rate_radius(inverse, rows, confidence)
         return min(largest_gap(table, radius, inside=inside)[0], 1.0)
-    one = np.where(seen, squares / np.where(seen, mass, 1.0) ** 2, np.nan)  # 1 / n
-    ordered = np.sort(np.where(seen, one, np.inf), axis=1)
-    pairs = [ordered[:, :2], np.sort(np.nan_to_num(one, nan=0.0), axis=1)[:, -2:]]
-    least, most = (np.where(np.isfinite(pair), pair, 0.0).sum() for pair in pairs)
+    rising = np.sort(np.where(mass > 0, inverse, np.inf), axis=1)[:, :2]
+    least, most = rising[np.isfinite(rising)].sum(), np.sort(inverse, axis=1)[:, -2:].sum()
     prices = np.geomspace(least, max(most, least), 1 if table.shape[1] < 3 else _TRIES)
-    found = [1.0]
+    bound = 1.0
     for price in np.sqrt(prices / (8.0 * budget)):
-        radius = np.nan_to_num(one) / (8.0 * price) + mean_radius(np.nan_to_num(one), rows)
+        radius = inverse / (8.0 * price) + mean_radius(inverse, rows)
         gap, _ = largest_gap(table, radius, inside=inside, clipped=False)
-        found.append(gap + 0.5 * price * budget)
-    return float(min(found))
+        bound = min(bound, float(gap + 0.5 * price * budget))
+    return bound
 
 
 def shared_budget(cells: int, error: float, weighted: bool) -> float:
@@ -205,7 +192,7 @@ def shared_budget(cells: int, error: float, weighted: bool) -> float:
     return (0.0 if weighted else cells * np.log(2.0)) + float(gammainccinv(cells, error))
 
 
-def rate_radius(mass: Array, squares: Array, rows: int, confidence: float) -> Array:
+def rate_radius(inverse: Array, rows: int, confidence: float) -> Array:
     r"""How far the empirical P(S > t | y, z) of any cell can be from the truth at any t, with the
     error δ = 1 − confidence shared over the m cells with rows.
 
@@ -216,17 +203,16 @@ def rate_radius(mass: Array, squares: Array, rows: int, confidence: float) -> Ar
     :math:`n = (\sum w)^2 / \sum w^2`.
 
     Args:
-        mass, squares: sums of the weights and of their squares, (y, z).
+        inverse: 1 / n of each cell (y, z); 0 where it has no rows.
         rows: number of rows, where they have weights; 0 where all weigh one.
     """
-    error, seen = 1.0 - confidence, mass > 0
-    one = np.where(seen, squares / np.where(seen, mass, 1.0) ** 2, 1.0)
+    seen = inverse > 0
     cells = int(seen.sum()) * (2 if rows == 0 else 1)
-    radius = np.sqrt(np.log(cells / error) / 2.0 * one) + mean_radius(one, rows)
-    return np.where(seen, np.minimum(radius, 1.0), 1.0)
+    radius = np.sqrt(np.log(cells / (1.0 - confidence)) / 2.0 * inverse)
+    return np.where(seen, np.minimum(radius + mean_radius(inverse, rows), 1.0), 1.0)
 
 
-def mean_radius(one: Array, rows: int) -> Array:
+def mean_radius(inverse: Array, rows: int) -> Array:
     r"""A bound on the mean of sup|F̂ − F| of weighted rows; 0 for rows of weight one, where the
     Dvoretzky–Kiefer–Wolfowitz inequality holds the mean already.
 
@@ -237,9 +223,69 @@ def mean_radius(one: Array, rows: int) -> Array:
     :math:`\sum_k (\sqrt k - \sqrt{k-1})^2 \le h`.
 
     Args:
-        one: 1 / n of each cell, n the effective rows.
+        inverse: 1 / n of each cell, n the effective rows.
         rows: number of rows; 0 where all weigh one.
     """
     if rows == 0:
-        return np.zeros_like(one)
-    return _MEAN_DEVIATION * np.sqrt((1.25 + 0.25 * np.log(rows)) * one)
+        return np.zeros_like(inverse)
+    return _MEAN_DEVIATION * np.sqrt((1.25 + 0.25 * np.log(rows)) * inverse)
+
+
+def accuracy_interval(table: CountTable, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval of the accuracy: Clopper–Pearson for hard labels of weight one, which holds for any
+    number of rows; Wilson with the effective number of rows otherwise, for large samples.
+
+    >>> t = CountTable(np.array([[[8.0, 2.0]], [[1.0, 9.0]]]), (0, 1), ("f",), (0, 1), rows=20)
+    >>> [round(end, 3) for end in accuracy_interval(t)]
+    [0.621, 0.968]
+    """
+    mean = float(accuracy(table.counts))
+    tail, total = 0.5 * (1.0 - confidence), float(table.counts.sum())
+    if table.moments is None:
+        low, high = clopper_pearson(np.einsum("yzy->", table.counts), np.asarray(total), tail)
+        return float(low), float(high)
+    # Σ w² (q_y − mean)² of all rows
+    labels = np.arange(len(table.labels))
+    of_label = table.moments.sum(1)
+    own = of_label[labels, labels, labels]
+    cross = of_label.sum(2)[labels, labels]
+    spread = float((own - 2.0 * mean * cross).sum() + mean**2 * of_label.sum())
+    variance = max(spread, 0.0) / total**2
+    if variance <= 0.0:
+        return mean, mean
+    n, z = mean * (1.0 - mean) / variance, float(ndtri(1.0 - tail))
+    centre = (mean + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
+    half = z * np.sqrt(variance + z**2 / (4.0 * n**2)) / (1.0 + z**2 / n)
+    return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
+
+
+def auroc_interval(table: ScoreTable, confidence: float = 0.95) -> tuple[float, float]:
+    r"""Large-sample interval of the AUROC of all rows (DeLong, DeLong and Clarke-Pearson, 1988).
+
+    .. math:: \mathrm{Var} = \frac{\mathrm{Var}(F_0(S_1))}{n_1} + \frac{\mathrm{Var}(F_1(S_0))}{n_0}
+
+    F is the other label's distribution function, ties counted half. The ends are symmetric in the
+    log odds of the area. Where one order is perfect the variance is 0, and the ends are those of a
+    Clopper–Pearson interval for the rarer label's rows.
+    """
+    positive = table.cell >= len(table.groups)
+    weight = np.ones(len(table.atom)) if table.weight is None else table.weight
+    squares = weight if table.squares is None else table.squares
+    size = len(table.values)
+    up, down = (np.bincount(table.atom[own], weight[own], size) for own in (positive, ~positive))
+    if up.sum() <= 0 or down.sum() <= 0:
+        return 0.0, 1.0
+    below = (np.cumsum(down) - 0.5 * down) / down.sum()
+    above = 1.0 - (np.cumsum(up) - 0.5 * up) / up.sum()
+    area = float((up * below).sum() / up.sum())
+    variance, rows = 0.0, []
+    for own, place, mass in ((positive, below, up), (~positive, above, down)):
+        deviation = (squares[own] * (place[table.atom[own]] - area) ** 2).sum()
+        variance += float(deviation) / mass.sum() ** 2
+        rows.append(float(mass.sum() ** 2 / max(squares[own].sum(), 1e-300)))
+    tail = 0.5 * (1.0 - confidence)
+    if not 0.0 < area < 1.0 or variance <= 0.0:
+        edge = tail ** (1.0 / max(min(rows), 1.0))
+        return (edge, 1.0) if area > 0.5 else (0.0, 1.0 - edge) if area < 0.5 else (0.5, 0.5)
+    half = float(ndtri(1.0 - tail)) * np.sqrt(variance) / (area * (1.0 - area))
+    return float(expit(logit(area) - half)), float(expit(logit(area) + half))

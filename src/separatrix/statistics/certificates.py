@@ -18,14 +18,17 @@ follow the training rows' rates) the folds show how much a fit moves, and not wh
 rows has moved to: an exactly equal fit has 2 n v of a χ² law, independent of the folds' tables. So
 the bound on v is never below the upper quantile of that law. docs/reference/guarantees.md has the
 derivation and the simulated failure.
+
+*Planning.* `sample_size` says how many rows a bound needs to be small, or a test to reject.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chndtr, gammaincinv
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
@@ -33,31 +36,26 @@ from separatrix.core.information import (
     conditional_mutual_information,
     violation_ceiling,
 )
+from separatrix.core.numbers import as_floats, one_number, one_of, whole_number
 from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
-from separatrix.statistics import bounds, exponent, inference
+from separatrix.statistics import bounds, exponent
 from separatrix.statistics.gaps import eo_gap_bound
-from separatrix.statistics.inference import null_quantile
+from separatrix.statistics.inference import noise
 
-__all__ = [
-    "COMPOSITIONS",
-    "GUARANTEES",
-    "check_promise",
-    "default_composition",
-    "eo_gap_bound",
-    "folds_eo_gap_bound",
-    "folds_violation_bound",
-    "has_weights",
-    "promise",
-    "side_by_side",
-    "simulated_failure",
-    "violation_bound",
-]
-
-GUARANTEES = ("finite-sample", "large-sample")
-COMPOSITIONS = ("observed", "population")
+Array = NDArray[np.float64]
+GUARANTEES = {
+    "finite-sample": "holds for any number of rows",
+    "large-sample": "holds for large samples",
+}
+COMPOSITIONS = {
+    "observed": "for people with the observed shares of labels and groups",
+    "population": "for the population that the rows were drawn from",
+}
 _OTHER_SHARE = 0.05  # of the error, for the bounds beside the exponent; hard labels
 _SOFT_SHARE = 0.5  # the same for posteriors, whose small variance only the others see
+_MOST_ROWS = 10**9  # that `sample_size` answers
+_DRAWS = 81  # tables drawn at each number of rows
 
 
 def violation_bound(
@@ -85,41 +83,32 @@ def violation_bound(
     >>> violation_bound(t, guarantee="large-sample") < violation_bound(t) < 1e-3
     True
     """
-    check_confidence(confidence)
-    check_promise(guarantee, composition)
+    _check_promise(guarantee, composition)
     plug_in = float(conditional_mutual_information(table.counts))
     if guarantee == "large-sample":
-        error = inference.noise(table)
-        if inference.has_limit(table, error):  # may be below the plug-in value, which has a bias
-            return inference.upper_limit(table, confidence, error)
+        error = noise(table)
+        if error.has_upper_limit:  # may be below the plug-in value, which has a bias
+            return error.upper_limit(confidence)
         return max(exponent.normal_bound(table, confidence, composition), plug_in)
     if composition == "population":
-        if has_weights(table):
+        if table.weighted:
             raise InputError(
                 "Weighted rows have no finite-sample bound on v for the population's composition. "
                 "Pass composition='observed' or guarantee='large-sample'."
             )
         return max(exponent.exponent_bound(table, confidence, composition), plug_in)
     top = float(violation_ceiling(table.counts))
-    if has_weights(table):
+    if table.weighted:
         return max(min(bounds.upper_bound(table, confidence), top), plug_in)
-    share = _OTHER_SHARE if table.moments is None else _SOFT_SHARE
-    error_of = 1.0 - confidence
-    found = exponent.exponent_bound(table, 1.0 - (1.0 - share) * error_of)
-    found = min(found, bounds.upper_bound(table, 1.0 - share * error_of), top)
-    return max(found, plug_in)
+    share, error_of = _OTHER_SHARE if table.moments is None else _SOFT_SHARE, 1.0 - confidence
+    by_exponent = exponent.exponent_bound(table, 1.0 - (1.0 - share) * error_of)
+    by_intervals = bounds.upper_bound(table, 1.0 - share * error_of)
+    return max(min(by_exponent, by_intervals, top), plug_in)
 
 
 def default_composition(table: CountTable, guarantee: str = "finite-sample") -> str:
     """The population's, except where only the observed one has a bound: weighted rows."""
-    check_promise(guarantee, COMPOSITIONS[0])
-    weighted = guarantee == "finite-sample" and has_weights(table)
-    return "observed" if weighted else "population"
-
-
-def has_weights(table: CountTable) -> bool:
-    """Whether some rows do not weigh one."""
-    return not np.allclose(table.weight_squares, table.counts.sum(2))
+    return "observed" if guarantee == "finite-sample" and table.weighted else "population"
 
 
 def promise(guarantee: str, composition: str) -> str:
@@ -128,26 +117,13 @@ def promise(guarantee: str, composition: str) -> str:
     >>> promise("finite-sample", "population")
     'holds for any number of rows, for the population that the rows were drawn from'
     """
-    check_promise(guarantee, composition)
-    rows = {
-        "finite-sample": "holds for any number of rows",
-        "large-sample": "holds for large samples",
-    }[guarantee]
-    people = {
-        "observed": "for people with the observed shares of labels and groups",
-        "population": "for the population that the rows were drawn from",
-    }[composition]
-    return f"{rows}, {people}"
+    return f"{GUARANTEES[guarantee]}, {COMPOSITIONS[composition]}"
 
 
-def check_promise(guarantee: str, composition: str) -> None:
+def _check_promise(guarantee: str, composition: str) -> None:
     """Refuse a guarantee or a composition that does not exist."""
-    for name, value, known in (
-        ("guarantee", guarantee, GUARANTEES),
-        ("composition", composition, COMPOSITIONS),
-    ):
-        if not isinstance(value, str) or value not in known:
-            raise InputError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+    one_of(guarantee, "guarantee", *GUARANTEES)
+    one_of(composition, "composition", *COMPOSITIONS)
 
 
 def simulated_failure(
@@ -165,43 +141,41 @@ def simulated_failure(
     as their effective number.
     """
 
-    def bound(one: CountTable) -> float:
-        return violation_bound(one, confidence, guarantee="large-sample", composition=composition)
+    def bound(drawn: CountTable) -> float:
+        return violation_bound(drawn, confidence, guarantee="large-sample", composition=composition)
 
-    law = _at_violation(table, bound(table))
     counts = table.counts
-    n = int(np.floor(counts.sum() ** 2 / table.weight_squares.sum()))
-    rng = np.random.default_rng(random_state)
-    failed = 0
+    mass = counts.sum(2, keepdims=True)
+    rows = np.where(mass > 0, mass, 1.0)
+    of_label = mass.sum(1, keepdims=True)
+    pooled = (counts.sum(1, keepdims=True) + 1e-9) / np.where(of_label > 0, of_label, 1.0)
+    tilt = np.log((counts + 0.5 * pooled) / (rows + 0.5) / pooled)
+    law = _at_violation(mass / mass.sum(), pooled, tilt, bound(table))
+    rng, n, failed = np.random.default_rng(random_state), int(table.effective_size), 0
     for drawn in rng.multinomial(n, law.ravel(), size=draws).reshape(draws, *counts.shape):
-        one = CountTable(drawn.astype(float), table.labels, table.groups, table.predictions, n)
         people = law
         if composition == "observed":
-            mass = law.sum(2, keepdims=True)
-            people = drawn.sum(2, keepdims=True) * law / np.where(mass > 0, mass, 1.0)
+            share = law.sum(2, keepdims=True)
+            people = drawn.sum(2, keepdims=True) * law / np.where(share > 0, share, 1.0)
         truth = float(conditional_mutual_information(people))
-        failed += bound(one) < truth - 1e-12
+        failed += bound(CountTable.numbered(drawn)) < truth - 1e-12
     return failed / draws
 
 
-def _at_violation(table: CountTable, violation: float) -> NDArray[np.float64]:
-    """The table's law with its rates tilted until v is as given, or as near as they get."""
-    mass = table.counts.sum(2, keepdims=True)
-    label = np.where(mass.sum(1, keepdims=True) > 0, mass.sum(1, keepdims=True), 1.0)
-    pooled = (table.counts.sum(1, keepdims=True) + 1e-9) / label
-    tilt = np.log((table.counts + 0.5 * pooled) / (np.where(mass > 0, mass, 1.0) + 0.5) / pooled)
+def _at_violation(mass: Array, rates: Array, tilt: Array, violation: float) -> Array:
+    """The law of cells of this mass whose rates are tilted until v is as given, or nearly."""
 
-    def at(size: float) -> NDArray[np.float64]:
-        rates = pooled * np.exp(np.clip(size * tilt, -500.0, 500.0))
-        return mass * rates / rates.sum(2, keepdims=True) / mass.sum()
+    def tilted(size: float) -> Array:
+        moved = rates * np.exp(np.clip(size * tilt, -500.0, 500.0))
+        return np.asarray(mass * moved / moved.sum(2, keepdims=True))
+
+    def below(size: float) -> bool:
+        return bool(conditional_mutual_information(tilted(size)) < violation)
 
     high = 1.0
-    while conditional_mutual_information(at(high)) < violation and high < 1e3:
+    while below(high) and high < 1e3:
         high *= 2.0
-    low, _ = bisect(
-        lambda size: conditional_mutual_information(at(size)) < violation, 0.0, high, 50
-    )
-    return at(float(low))
+    return tilted(float(bisect(below, 0.0, high, 60)[0]))
 
 
 def folds_violation_bound(tables: Sequence[CountTable], confidence: float = 0.95) -> float:
@@ -218,8 +192,8 @@ def folds_violation_bound(tables: Sequence[CountTable], confidence: float = 0.95
     >>> of_all < violation_bound(folds[0], guarantee="large-sample")
     True
     """
-    found = violation_bound(side_by_side(tables), confidence, guarantee="large-sample")
-    return max(found, null_quantile(CountTable.merge(tables), confidence))
+    bound = violation_bound(side_by_side(tables), confidence, guarantee="large-sample")
+    return max(bound, noise(CountTable.merge(tables)).null_quantile(confidence))
 
 
 def folds_eo_gap_bound(tables: Sequence[CountTable], confidence: float = 0.95) -> float:
@@ -242,3 +216,133 @@ def side_by_side(tables: Sequence[CountTable]) -> CountTable:
         moments = np.concatenate([table.second_moments for table in tables])
     rows = sum(table.rows for table in tables)
     return CountTable(counts, labels, first.groups, first.predictions, rows, moments)
+
+
+def sample_size(
+    *,
+    max_violation: float | None = None,
+    max_eo_gap: float | None = None,
+    violation: float | None = None,
+    eo_gap: float | None = None,
+    labels: int = 2,
+    groups: int = 2,
+    predictions: int | None = None,
+    shares: ArrayLike | None = None,
+    confidence: float = 0.95,
+    power: float = 0.8,
+    guarantee: str = "finite-sample",
+    composition: str = "population",
+) -> int:
+    """Rows needed to certify a budget, or to detect a violation.
+
+    Pass one of the first four. Labels, groups and predictions are as even as `shares` allows, which
+    needs the most rows for a gap.
+
+    Args:
+        max_violation, max_eo_gap: the budget to certify when there is no violation at all: with
+            this many rows `violation_upper` (or `eo_gap_upper`) is at most the budget with
+            probability `power`.
+        violation, eo_gap: what to detect: with this many rows the test of v = 0 rejects at
+            1 − `confidence` with probability `power`. A gap is taken to be between two groups, the
+            others in the middle.
+        labels, groups, predictions: how many; predictions as many as labels unless given.
+        shares: P(label, group), array (labels, groups); even unless given.
+        confidence, guarantee, composition: of the bound, as in `audit`.
+
+    Returns:
+        The number of rows, within one percent.
+
+    >>> sample_size(violation=0.01) < sample_size(violation=0.005)
+    True
+    >>> 1_400 < sample_size(max_violation=0.005, power=0.5, composition="observed") < 1_500
+    True
+    """
+    check_confidence(confidence)
+    _check_promise(guarantee, composition)
+    if not 0.0 < one_number(power, "power") < 1.0:
+        raise InputError(f"`power` must lie strictly between 0 and 1, got {power}.")
+    labels, groups = whole_number(labels, "labels", 1), whole_number(groups, "groups", 2)
+    k = whole_number(labels if predictions is None else predictions, "predictions", 2)
+    share = _shares(shares, labels, groups)
+    targets = {"max_violation": max_violation, "max_eo_gap": max_eo_gap}
+    targets |= {"violation": violation, "eo_gap": eo_gap}
+    given = {name: value for name, value in targets.items() if value is not None}
+    if len(given) != 1:
+        raise InputError(f"Pass one of {', '.join(targets)}, got {', '.join(given) or 'none'}.")
+    ((name, value),) = given.items()
+    target = one_number(value, name)
+    if not 0.0 < target < (1.0 if "gap" in name else np.log(min(k, groups))):
+        raise InputError(f"`{name}` must be positive and below its largest value, got {target}.")
+    half = 0.5 * labels * (groups - 1) * (k - 1)  # of the degrees of freedom of v̂
+    even = np.repeat(share[:, :, None] / k, k, 2)
+
+    def detected(n: int) -> bool:
+        v = target if name == "violation" else _of_gap(share, k, target)
+        critical = 2.0 * float(gammaincinv(half, confidence))
+        return float(chndtr(critical, 2.0 * half, 2.0 * n * v)) <= 1.0 - power
+
+    def bound(table: CountTable) -> float:
+        if name == "max_eo_gap":
+            return eo_gap_bound(table, confidence, guarantee)
+        return violation_bound(table, confidence, guarantee=guarantee, composition=composition)
+
+    def certified(n: int) -> bool:
+        tables = _drawn(even, n)
+        if name == "max_violation" and guarantee == "finite-sample":
+            # the quantile of v̂: a χ² law, larger where cells are small
+            high = float(gammaincinv(half, power)) / half
+            tables = [_typical(even, n, noise(CountTable.numbered(n * even)).null_bias * high)]
+        return float(np.quantile([bound(table) for table in tables], power)) <= target
+
+    enough = certified if name.startswith("max") else detected
+    return _smallest(enough, f"{name}={target:g}")
+
+
+def _smallest(enough: Callable[[int], bool], what: str) -> int:
+    high = 16
+    while not enough(high):
+        high *= 2
+        if high > _MOST_ROWS:
+            raise InputError(f"{what} takes more than {_MOST_ROWS:,} rows: ask for less.")
+    low = high // 2
+    while high - low > max(0.005 * high, 1):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _shares(shares: ArrayLike | None, labels: int, groups: int) -> Array:
+    share = np.ones((labels, groups)) if shares is None else as_floats(shares, "shares")
+    if share.shape != (labels, groups) or not (share > 0).all() or not np.isfinite(share).all():
+        raise InputError(
+            f"`shares` must be a positive array ({labels}, {groups}), one number for each label "
+            f"and group, got shape {share.shape}."
+        )
+    return share / share.sum()
+
+
+def _typical(even: Array, n: int, violation: float) -> CountTable:
+    """A table of n rows with even predictions but for noise, and this plug-in v."""
+    mass = even.sum(2, keepdims=True)
+    tilt = np.random.default_rng(0).normal(size=even.shape)
+    tilt -= (mass * tilt).sum(1, keepdims=True) / mass.sum(1, keepdims=True)
+    return CountTable.numbered(n * _at_violation(mass, np.ones(1), tilt, violation))
+
+
+def _drawn(even: Array, n: int) -> list[CountTable]:
+    """Tables of n rows with even predictions, the same ones at every call."""
+    drawn = np.random.default_rng(0).multinomial(n, even.ravel(), _DRAWS)
+    return [CountTable.numbered(counts.reshape(even.shape)) for counts in drawn]
+
+
+def _of_gap(share: Array, k: int, gap: float) -> float:
+    """v of a law in which two groups are apart by the gap in each label."""
+    rates = np.full((*share.shape, k), 1.0 / k)
+    half = k // 2
+    lower = np.r_[np.full(half, -1.0 / half), np.full(k - half, 1.0 / (k - half))]
+    # the groups with the largest and the smallest share: rarely the easiest pair
+    first, second = int(share.sum(0).argmax()), int(share.sum(0).argmin())
+    second = second if second != first else share.shape[1] - 1
+    for z, side in ((first, 0.5), (second, -0.5)):
+        rates[:, z] = np.clip(rates[:, z] + side * gap * lower, 0.0, 1.0)
+    return float(conditional_mutual_information(share[:, :, None] * rates))

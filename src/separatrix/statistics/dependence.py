@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, Criterion
-from separatrix.statistics import gaps, inference
+from separatrix.statistics import gaps, inference, shuffling
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def dependence(
     groups = table.counts.sum((0, 2)) > 0
     return Dependence(
         value=error.violation,
-        corrected=error.violation - error.bias,
-        interval=inference.interval(view, confidence, error) if known else None,
-        p_value=inference.p_value(view, random_state, error),
+        corrected=error.corrected,
+        interval=error.interval(confidence) if known else None,
+        p_value=shuffling.p_value(view, random_state, error),
         estimable=known,
         gaps={
             name: _gap(part, confidence, random_state, len(view.labels) * shared, groups)

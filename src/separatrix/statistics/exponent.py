@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, ndtri, rel_entr, xlogy
 
 from separatrix.core.counts import CountTable
-from separatrix.core.information import check_confidence, conditional_mutual_information
+from separatrix.core.information import conditional_mutual_information
 from separatrix.core.numerics import bisect
-from separatrix.errors import InputError
 from separatrix.statistics.bounds import chernoff_end
 from separatrix.statistics.inference import ceiling
 
@@ -60,8 +59,8 @@ class Limits:
 def exponent_bound(
     table: CountTable, confidence: float = 0.95, composition: str = "observed"
 ) -> float:
-    """Finite-sample upper bound on v for rows of weight one; at most log of the predictions
-    or of the groups.
+    """Finite-sample upper bound on v for rows of weight one; at most log of the
+    predictions or of the groups.
 
     Args:
         table: hard labels or posteriors. A posterior is less spread out than a draw from it, so the
@@ -76,8 +75,6 @@ def exponent_bound(
     >>> 0.0 < exponent_bound(t) < exponent_bound(t, composition="population") < 1e-3
     True
     """
-    check_confidence(confidence)
-    _refuse_weights(table)
     error = 1.0 - confidence
     known = limits(table, _LIMITS_SHARE * error, composition)
     left = 1.0 - _LIMITS_SHARE
@@ -127,7 +124,6 @@ def normal_bound(
     the rates by their estimates. Near separation :math:`\sqrt v \le \sqrt{\hat v} + z/\sqrt{2n}`.
     Weighted rows count as their effective number.
     """
-    check_confidence(confidence)
     known = limits(table, None, composition)
     reference = 0.0 if composition == "population" else None
     return smallest_refuted(table, known, 0.5 * float(ndtri(confidence)) ** 2, reference)
@@ -140,11 +136,10 @@ def smallest_refuted(
 
     A bound that refutes ε refutes every larger v too, also where the bound on the rate is poor.
     """
-    violation = float(conditional_mutual_information(table.counts))
-    top = ceiling(table)
+    violation, top = float(conditional_mutual_information(table.counts)), ceiling(table)
     if not len(known.rate):
         return 0.0
-    n = float(table.counts.sum() ** 2 / table.weight_squares.sum())
+    n = table.effective_size
 
     def refuted(epsilon: float) -> bool:
         return n * rate(violation, epsilon, n, known, reference) > needed
@@ -194,15 +189,12 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
     Chernoff's bound n D(estimate‖limit) = log(m/δ), shared by m limits: it holds for sums of
     independent variables in [0, 1], so for pooled rates at a fixed composition and for posteriors.
     """
-    if composition not in ("observed", "population"):
-        raise InputError(f"`composition` must be 'observed' or 'population', got {composition!r}.")
     counts = table.counts
     mass = counts.sum(2)
     several = (mass > 0).sum(1) > 1  # a label seen with one group only has no violation
     counts, mass = counts[several], mass[several]
-    total = table.counts.sum()
-    scale = total / table.weight_squares.sum()  # effective rows per unit of weight
-    of_label = mass.sum(1)
+    total, of_label = table.counts.sum(), mass.sum(1)
+    scale = table.effective_size / total  # effective rows per unit of weight
     smallest = np.where(mass > 0, mass, np.inf).min(1, initial=np.inf)
     rate_ = counts.sum(1).min(1, initial=np.inf) / of_label
     cell, share, label = smallest / total, smallest / of_label, of_label / total
@@ -298,11 +290,3 @@ def fewest(share: Array, budget: Array) -> Array:
         return np.asarray(rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget)
 
     return bisect(inside, share, np.zeros_like(share), _HALVINGS)[1]
-
-
-def _refuse_weights(table: CountTable) -> None:
-    if not np.allclose(table.weight_squares, table.counts.sum(2)):
-        raise InputError(
-            "The exponent bound needs rows of weight one. Use `bounds.upper_bound` with the "
-            "observed composition, or a large-sample guarantee."
-        )

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from separatrix.core.counts import CountTable
-from separatrix.core.information import check_confidence, conditional_rates, eo_gap
-from separatrix.statistics.bounds import rate_intervals
-from separatrix.statistics.proportions import clopper_pearson
+from separatrix.core.information import conditional_rates, eo_gap
+from separatrix.statistics.bounds import clopper_pearson, rate_intervals
 from separatrix.statistics.shuffling import shuffled_tables
 
 Array = NDArray[np.float64]
@@ -62,7 +61,6 @@ def eo_gap_bound(
     >>> 0.01 < eo_gap_bound(t, guarantee="large-sample") < eo_gap_bound(t) < 0.03
     True
     """
-    check_confidence(confidence)
     above, below = _variances(table, confidence, guarantee)
     counts = table.counts
     seen = counts.sum(2) > 0
@@ -107,7 +105,6 @@ def eo_gap_interval(
     be free of noise. The upper end is `eo_gap_bound`, with `groups` as there. Each end has half of
     the error.
     """
-    check_confidence(confidence)
     half = 0.5 * (1.0 + confidence)
     gap = float(eo_gap(table.counts))
     noise = _mean_gap(table, random_state, shuffled=False)

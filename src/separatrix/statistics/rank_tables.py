@@ -23,7 +23,6 @@ from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
 from separatrix.statistics import inference
-from separatrix.statistics.bias import null_bias
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -129,7 +128,7 @@ class RankTable:
         if not self.error.estimable:
             return 0.0
         excess = max(min(self.rank_dependence, self.outcome_dependence), 0.0)
-        return max(inference.lower_limit(self.table, confidence, self.error) - excess, 0.0)
+        return max(self.error.lower_limit(confidence) - excess, 0.0)
 
     @cached_property
     def error(self) -> inference.Noise:
@@ -196,7 +195,7 @@ class RankTable:
     def _inside(self, group: Codes, groups: int, value: Codes) -> float:
         table = self._count(self.block, group, groups, value)
         found = float(conditional_mutual_information(table.counts))
-        found -= null_bias(table)  # the term is near 0
+        found -= inference.noise(table).null_bias  # the term is near 0
         return found if abs(found) > 1e-15 else 0.0
 
     def _count(self, label: Codes, group: Codes, groups: int, value: Codes) -> CountTable:

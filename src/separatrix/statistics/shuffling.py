@@ -1,16 +1,19 @@
 r"""What groups that mean nothing would show: the groups shuffled within the labels.
 
 Shuffling keeps the label's groups and the label's predictions and breaks every link between them,
-so what a table of counts N[y, z, u] still shows afterwards is its noise floor.
+so what a table of counts N[y, z, u] still shows afterwards is its noise floor, and a v̂ that hardly
+any shuffle reaches is a real one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
+from separatrix.statistics import inference
 
 Array = NDArray[np.float64]
 _CELLS, _DRAWS = 2_000_000, 200  # numbers drawn at most, and tables, for the floor of v
@@ -47,19 +50,47 @@ def shuffled_tables(
     for y, table in enumerate(counts):
         groups, of_label = table.sum(1), table.sum(0)
         z, u = np.flatnonzero(groups > 0), np.flatnonzero(of_label > 0)
-        if not len(z):
-            continue
-        if effective is None and table.sum() <= _EXACT_ROWS and len(z) > 1 and len(u) > 1:
+        if len(z) < 2 or len(u) < 2:  # nothing to shuffle
+            out[:, y] = table
+        elif effective is None and table.sum() <= _EXACT_ROWS:
             margins = groups[z].astype(np.int64), of_label[u].astype(np.int64)
             drawn = random_table(*margins).rvs(draws, method="patefield", random_state=rng)
             out[:, y, z[:, None], u] = drawn
-            continue
-        rates = of_label[u] / of_label.sum()
-        size = groups if effective is None else np.maximum(np.round(effective[y]), 1.0)
-        for one in z:
-            drawn = rng.multinomial(int(size[one]), rates, size=draws)
-            out[:, y, one, u] = drawn * (groups[one] / size[one])
+        else:
+            rates = of_label[u] / of_label.sum()
+            size = groups if effective is None else np.maximum(np.round(effective[y]), 1.0)
+            for group in z:
+                drawn = rng.multinomial(int(size[group]), rates, size=draws)
+                out[:, y, group, u] = drawn * (groups[group] / size[group])
     return out
+
+
+def p_value(
+    table: CountTable, random_state: int = 0, noise: inference.Noise | None = None
+) -> float:
+    """Probability under v = 0 of a v̂ at least this large.
+
+    Hard labels of weight one: Monte Carlo over shuffled tables, so exact up to the number of draws
+    and never below 1/(draws + 1). Posteriors, weights, and labels with over a million rows: the
+    quadratic form's asymptotic law.
+
+    Args:
+        noise: that of the table, where the caller has it already.
+    """
+    counts = table.counts
+    if table.moments is not None or counts.sum((1, 2)).max() > _EXACT_ROWS:
+        noise = noise or inference.noise(table)
+        if noise.varies:
+            return noise.tails(0.0)[0]
+        # constant posteriors in well-filled cells: a difference above rounding is real
+        well_filled = noise.fitted >= inference.MIN_FITTED
+        return 1e-300 if well_filled and noise.violation > inference.rounding(table) else 1.0
+    draws = int(np.clip(2_000_000 // counts.size, 199, 9_999))  # seconds for large tables
+    shuffled = shuffled_tables(counts, draws, random_state)
+    # the other terms of n·v depend on the margins only
+    statistic, observed = xlogy(shuffled, shuffled).sum((1, 2, 3)), xlogy(counts, counts).sum()
+    at_least = (statistic >= observed - 1e-9 * max(abs(observed), 1.0)).sum()
+    return float((1 + at_least) / (1 + draws))
 
 
 def violation_floor(table: CountTable, random_state: int = 0) -> float:
