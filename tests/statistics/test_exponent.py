@@ -141,9 +141,9 @@ def test_large_sample_limits_are_lower_and_simulated():
 
 def test_a_promise_that_does_not_exist_is_refused():
     table = table_of(np.full((2, 2, 2), 9))
-    with pytest.raises(InputError, match="finite-sample.*large-sample"):
+    with pytest.raises(InputError, match="large-sample"):
         violation_bound(table, guarantee="sure")
-    with pytest.raises(InputError, match="observed.*population"):
+    with pytest.raises(InputError, match="observed"):
         violation_bound(table, composition="mine")
     assert "population" in promise("large-sample", "population")
 
