@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
-from separatrix.optimum.roc.decisions import solve
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 Array = NDArray[np.float64]
@@ -107,7 +107,7 @@ class Distribution:
 
     def oracle(self, gap: float) -> float:
         """The best accuracy of any rule on the score whose true EO gap is at most this."""
-        best = solve(self._curves, self.mass, levels=np.array([gap]))
+        best = RocSolver(self._curves, self.mass).curve(np.array([gap]))
         return float(best.values[0])
 
     @cached_property

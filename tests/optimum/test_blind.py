@@ -17,7 +17,7 @@ from separatrix.core.information import (
 from separatrix.core.measures import BUDGETS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.multiclass.column_generation import Columns, best_blind
+from separatrix.optimum.multiclass.column_generation import ColumnSolver
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.population import blind_limit, necessary_trade_off, u_x
 from separatrix.optimum.promised import BlindPromises
@@ -231,7 +231,7 @@ def test_where_q_is_the_law_the_rows_differ_from_the_certificate_by_sampling_err
     apart = []
     for seed in range(6):
         q, y, z, w, groups = draw(5_000, seed)
-        law = best_blind(Columns(BlindLaw(q, w), BUDGETS["eo_gap"]), "accuracy", 0.03, groups)
+        law = ColumnSolver(BlindLaw(q, w), groups, "accuracy", "eo_gap").point(0.03)
         assert law.value <= law.upper <= law.value + 1e-5
         apart.append(BlindPromises(q, y, z, w, groups).point(0.03).value - law.value)
     assert abs(np.mean(apart)) < 3 * np.std(apart, ddof=1) / np.sqrt(6)
@@ -289,7 +289,7 @@ def test_what_is_not_a_joint_law_is_an_error(q, message):
 def test_columns_serve_every_level_and_the_curve_rises():
     p = random_law(21, atoms=15)
     of_x = p.sum((1, 2))
-    columns = Columns(BlindLaw(p / of_x[:, None, None], of_x), BUDGETS["eo_gap"])
-    value = Value.from_objective("accuracy", p.sum(0).T, range(p.shape[2]))
-    curve = [columns.most(value, level).value for level in (0.0, 0.01, 0.05, 0.3)]
+    law = BlindLaw(p / of_x[:, None, None], of_x)
+    columns = ColumnSolver(law, tuple(range(p.shape[2])), "accuracy", "eo_gap")
+    curve = [columns.point(level).value for level in (0.0, 0.01, 0.05, 0.3)]
     assert (np.diff(curve) >= -1e-9).all()

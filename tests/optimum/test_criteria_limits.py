@@ -9,10 +9,10 @@ import separatrix as sx
 from separatrix.core.measures import BUDGETS, CRITERIA
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.multiclass.column_generation import Columns, best_blind
+from separatrix.optimum.multiclass.column_generation import ColumnSolver
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.promised import BlindPromises, Promises
-from separatrix.optimum.roc.decisions import group_curves, least_level, solve
+from separatrix.optimum.roc.decisions import RocSolver, group_curves
 from separatrix.optimum.roc.regions import roc_curve
 
 AIMS = ("accuracy", "balanced_accuracy", Cost(1, 5), "utility")
@@ -58,10 +58,9 @@ def test_no_decision_of_a_net_beats_the_bound(budget, seed):
     i, j = pairs.reshape(-1, 2).T
     rates = np.stack([nets[0][i], nets[1][j]], 1)
     used = BUDGETS[budget].measure(rates, mass)
-    least = least_level(curves, mass, budget)
-    levels = least + np.array([0.0, 0.003, 0.03, 0.2])
+    levels = RocSolver(curves, mass, budget=budget).least + np.array([0.0, 0.003, 0.03, 0.2])
     for aim in AIMS if budget != "predictive_gap" or seed == 0 else AIMS[:3]:
-        best = solve(curves, mass, maximize=aim, budget=budget, levels=levels)
+        best = RocSolver(curves, mass, aim, budget).curve(levels)
         values = Value.from_objective(aim, mass, range(2))(rates)
         assert (BUDGETS[budget].measure(best.rates, mass) <= levels + 1e-9).all()
         assert inside(curves, best.rates)
@@ -79,9 +78,10 @@ def test_no_decision_of_a_net_beats_the_bound(budget, seed):
 def test_exact_sufficiency_is_the_search_over_two_predictive_values(seed):
     """r_z = (π_z − b)/(a − b), feasible iff (r_z, a r_z) is below the group's curve."""
     curves, mass = random_law(seed, atoms=5)
-    if least_level(curves, mass, "predictive_gap") > 0:
+    solver = RocSolver(curves, mass, budget="predictive_gap", tolerance=1e-5)
+    if solver.least > 0:
         pytest.skip("no decision of this law is exactly sufficient")
-    best = solve(curves, mass, budget="predictive_gap", levels=np.zeros(1), tolerance=1e-5)
+    best = solver.curve(np.zeros(1))
     weight, base = mass.sum(1), mass[:, 1] / mass.sum(1)
     a, b = np.meshgrid(np.linspace(base.max(), 1, 700), np.linspace(0, base.min(), 700))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,8 +99,8 @@ def test_exact_sufficiency_is_the_search_over_two_predictive_values(seed):
 def test_independence_is_a_search_over_the_common_share(seed):
     """At level 0 every group accepts the same share: the best of a fine grid of shares."""
     curves, mass = random_law(seed, groups=3)
-    best = solve(curves, mass, budget="independence", levels=np.zeros(1))
-    same = solve(curves, mass, budget="parity_gap", levels=np.zeros(1))
+    best = RocSolver(curves, mass, budget="independence").curve(np.zeros(1))
+    same = RocSolver(curves, mass, budget="parity_gap").curve(np.zeros(1))
     shares = np.linspace(0, 1, 20_001)
     right = np.zeros(len(shares))
     for curve, m in zip(curves, mass, strict=True):
@@ -222,8 +222,8 @@ def test_blind_parity_is_kept_on_the_rows_and_below_the_aware_limit():
         point = blind.point(level)
         used = BUDGETS[budget].measure(point.rates[..., 1].T, blind._law.mass.T)
         assert used <= level + 1e-6
-        law = Columns(BlindLaw(q, np.ones(n)), BUDGETS[budget])
-        best = best_blind(law, "accuracy", level, (0, 1))
+        law = BlindLaw(q, np.ones(n))
+        best = ColumnSolver(law, (0, 1), "accuracy", budget).point(level)
         assert 0.0 <= best.upper - best.value < 1e-3
         assert blind.rule(0.05).expected <= 0.05
 
@@ -232,7 +232,7 @@ def test_curves_of_any_objective_rise_with_the_budget(people):
     y, z, s = people
     curves, mass = group_curves(s, y, (z == "b").astype(int), np.ones(len(y)), 2)
     for budget in ("independence", "parity_gap", "predictive_gap"):
-        levels = least_level(curves, mass, budget) + np.array([0.0, 0.01, 0.1])
-        found = solve(curves, mass, maximize="accuracy", budget=budget, levels=levels)
+        solver = RocSolver(curves, mass, "accuracy", budget)
+        found = solver.curve(solver.least + np.array([0.0, 0.01, 0.1]))
         assert (np.diff(found.values) >= 0).all()
         assert (found.upper >= found.values).all()

@@ -12,7 +12,7 @@ from separatrix.core.information import rates_utility, rates_violation
 from separatrix.core.measures import BUDGETS, OBJECTIVES
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
-from separatrix.optimum.roc.decisions import least_level, solve
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.roc.regions import RocCurve, lower_curve, roc_curve
 
 LINEAR = ("accuracy", "balanced_accuracy", Cost(1, 5), "per group")
@@ -82,7 +82,7 @@ def test_linear_objectives_under_gap_budgets_equal_the_programme_over_atoms(
     law = random_law(seed, groups, empty=empty)
     maximize = costs_of(maximize, groups)
     curves, mass = curves_of(law)
-    best = solve(curves, mass, maximize=maximize, budget=budget, levels=np.array([level]))
+    best = RocSolver(curves, mass, maximize, budget).curve(np.array([level]))
     assert best.values[0] == pytest.approx(
         programme_over_atoms(law, maximize, budget, level), abs=2e-7
     )
@@ -123,7 +123,7 @@ def test_linear_objectives_under_a_violation_equal_a_general_convex_solver(seed,
     maximize = costs_of(maximize, groups)
     curves, mass = curves_of(law)
     levels = np.array([1e-3, 1e-2])
-    best = solve(curves, mass, maximize=maximize, budget="violation", levels=levels)
+    best = RocSolver(curves, mass, maximize, "violation").curve(levels)
     for j, level in enumerate(levels):
         other = convex_programme(law, maximize, level)
         assert best.upper[j] >= other - 1e-6
@@ -140,9 +140,7 @@ def test_the_dual_of_a_linear_objective_under_a_violation_is_tight(seed, groups,
     """Weak duality and a closed gap: within 1e-6 at every level, from 1e-7 nats to no limit."""
     curves, mass = curves_of(random_law(seed, groups, atoms=8, empty=empty))
     levels = np.array([0.0, 1e-7, 1e-5, 1e-3, 1e-2, 5e-2, 1.0])
-    best = solve(
-        curves, mass, maximize=costs_of(maximize, groups), budget="violation", levels=levels
-    )
+    best = RocSolver(curves, mass, costs_of(maximize, groups), "violation").curve(levels)
     assert ((best.upper - best.values) >= 0).all()
     assert (best.upper - best.values).max() < 2e-6
     assert (rates_violation(best.rates, mass) <= levels + 1e-12).all()
@@ -154,7 +152,7 @@ def test_the_dual_of_a_linear_objective_under_a_violation_is_tight(seed, groups,
 def test_utility_under_a_gap_budget_is_certified_and_no_random_rule_beats_it(seed, groups, budget):
     curves, mass = curves_of(random_law(seed, groups))
     levels = np.array([0.0, 0.03, 0.2])
-    best = solve(curves, mass, maximize="utility", budget=budget, levels=levels)
+    best = RocSolver(curves, mass, "utility", budget).curve(levels)
     assert ((best.upper - best.values) >= 0).all()
     assert (best.upper - best.values).max() < 1e-5
     used = BUDGETS[budget].measure(best.rates, mass)
@@ -178,12 +176,13 @@ def test_utility_under_a_gap_budget_is_certified_and_no_random_rule_beats_it(see
 def test_more_budget_is_never_worse_and_all_of_it_is_the_free_optimum(maximize, budget):
     law = random_law(5, 3)
     curves, mass = curves_of(law)
-    least = least_level(curves, mass, budget)
+    solver = RocSolver(curves, mass, maximize, budget)
+    least = solver.least
     levels = np.array([least, 1e-3, 0.01, 0.1, 1.0])
     if budget == "predictive_gap" and maximize == "utility":  # slow
         levels = levels[::2]
     levels = levels[levels >= least]
-    best = solve(curves, mass, maximize=maximize, budget=budget, levels=levels)
+    best = solver.curve(levels)
     assert (np.diff(best.values) >= 0).all()
     assert (np.diff(best.upper) >= -1e-12).all()
     if maximize == "accuracy":
@@ -196,21 +195,20 @@ def test_exact_separation_is_the_best_separated_rule():
     same = lower_curve([curve.rates[curve.hull] for curve in curves])  # rates that all groups reach
     expected = same[rates_utility(same, mass.sum(0)).argmax()]
     for budget in ("violation", "eo_gap", "eo_max"):
-        found = solve(curves, mass, maximize="utility", budget=budget, levels=np.zeros(1))
+        found = RocSolver(curves, mass, "utility", budget).curve(np.zeros(1))
         np.testing.assert_allclose(found.rates[0], np.broadcast_to(expected, (3, 2)), atol=1e-12)
 
 
 def test_names_that_are_not_there_and_costs_that_say_nothing_are_refused():
     curves, mass = curves_of(random_law(7, 2))
-    zero = np.zeros(1)
     with pytest.raises(InputError, match="'violation', 'eo_gap'"):
-        solve(curves, mass, budget="eo", levels=zero)
+        RocSolver(curves, mass, budget="eo")
     with pytest.raises(InputError, match="'utility', 'accuracy', 'balanced_accuracy' or Cost"):
-        solve(curves, mass, maximize="auc", levels=zero)
+        RocSolver(curves, mass, "auc")
     with pytest.raises(InputError, match="at least one cost above 0"):
         Cost(0, 0)
     with pytest.raises(InputError, match="finite cost of at least 0"):
         Cost(-1, 1)
     with pytest.raises(InputError, match="no cost for 'b'"):
-        solve(curves, mass, maximize=Cost({"a": 1}, 1), levels=zero, groups=("a", "b"))
+        RocSolver(curves, mass, Cost({"a": 1}, 1), groups=("a", "b"))
     assert set(OBJECTIVES) == {"utility", "accuracy", "balanced_accuracy", "cost"}

@@ -15,7 +15,7 @@ from separatrix.errors import InputError
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import LabelDual, tangent
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.decisions import solve
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.roc.regions import roc_curve
 
 
@@ -37,7 +37,7 @@ def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
     p, z, w = random_law(seed, 3, 2, 10)
     gains = np.random.default_rng(seed).random((3, 3)) + np.eye(3)
     level = 0.01
-    best = LabelDual(LabelLaw(p, z, w, 2), gains).solve(level)
+    best = LabelDual(LabelLaw(p, z, w, 2), gains).point(level)
     assert best.violation <= level + 1e-12
     assert best.value <= best.upper
 
@@ -61,7 +61,7 @@ def test_the_gap_between_bound_and_rule_is_small():
         p, z, w = random_law(seed, 4, 3, 40)
         dual = LabelDual(LabelLaw(p, z, w, 3), np.eye(4))
         for level in (0.05, 0.001):
-            found = dual.solve(level)
+            found = dual.point(level)
             assert found.violation <= level + 1e-12
             assert 0 <= found.upper - found.value < 1e-3
 
@@ -97,7 +97,7 @@ def test_weak_duality_against_every_deterministic_rule(seed):
     dual = LabelDual(LabelLaw(p, z, w, 2), gains)
     for level in (0.001, 0.05, 0.2):
         most = gain[v <= level].max()
-        assert dual.solve(level).upper >= most - 1e-12
+        assert dual.point(level).upper >= most - 1e-12
         for _ in range(5):
             state = dual._first._replace(x=rng.normal(size=len(dual._first.x)))
             assert dual.offset + dual.scale * dual._bound(state, level) >= most - 1e-12
@@ -120,7 +120,7 @@ def test_the_best_rule_for_the_tangent_has_at_least_the_same_utility(seed):
 @pytest.mark.parametrize(("seed", "level"), [(0, 0.01), (1, 0.05), (2, 0.01)])
 def test_utility_is_within_one_per_cent_of_ten_starts_of_free_kernels(seed, level):
     p, z, w = random_law(seed, 3, 2, 8)
-    found = LabelDual(LabelLaw(p, z, w, 2), None).solve(level)
+    found = LabelDual(LabelLaw(p, z, w, 2), "utility").point(level)
     assert found.violation <= level + 1e-12
     assert found.value >= 0.99 * _free_kernels(p, z, w, level)
 
@@ -161,9 +161,9 @@ def test_two_labels_agree_with_the_exact_limit():
     )
     mass = np.array([w[z == g] @ p[z == g] for g in (0, 1)])
     levels = np.array([1e-3, 1e-2])
-    exact = solve(curves, mass, maximize="accuracy", budget="violation", levels=levels)
+    exact = RocSolver(curves, mass, "accuracy", "violation").curve(levels)
     for level, value in zip(levels, exact.values, strict=True):
-        found = dual.solve(float(level))
+        found = dual.point(float(level))
         assert found.upper >= value - 1e-6
         assert found.value == pytest.approx(value, abs=1e-3)
 

@@ -14,8 +14,7 @@ from separatrix.core.information import (
 )
 from separatrix.core.measures import BUDGETS
 from separatrix.errors import InputError
-from separatrix.optimum.law import gains_of
-from separatrix.optimum.objectives import Cost, Value
+from separatrix.optimum.objectives import Cost, Value, gains_of
 from separatrix.optimum.population import blind_limit
 from separatrix.optimum.rules import Rule
 

@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.errors import InputError
-
 Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
 _ATOMS = 2_000  # rows that are borrowed from
@@ -175,29 +173,6 @@ def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
     if len(flat) == 2:
         return (q @ (flat[1] - flat[0]) > 0).astype(np.intp)
     return np.asarray((q @ flat.T).argmax(1))
-
-
-def gains_of(maximize: Any, prior: Array) -> Array | None:
-    """g[y, u] of an objective's name or matrix for these labels; None for the utility."""
-    k = len(prior)
-    if isinstance(maximize, str):
-        if maximize == "utility":
-            return None
-        if maximize == "accuracy":
-            return np.eye(k)
-        if maximize == "balanced_accuracy":
-            return np.diag(1.0 / (k * np.maximum(prior, 1e-12)))
-    else:
-        try:
-            gains = np.asarray(maximize, dtype=np.float64)
-        except (TypeError, ValueError):
-            gains = np.zeros(0)
-        if gains.shape == (k, k) and np.isfinite(gains).all():
-            return gains
-    raise InputError(
-        f"For {k} labels `maximize` must be 'utility', 'accuracy', 'balanced_accuracy' or a matrix "
-        f"({k}, {k}) of gains [label, decision], got {maximize!r}."
-    )
 
 
 def _by_group(p: Array, z: NDArray[Any], weight: Array, n_groups: int) -> list[tuple[Array, Array]]:

@@ -10,19 +10,12 @@ balanced accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
-
-*Solvers.* What finds the best rule at a level has one face. A solver is asked for rising levels and
-gives one `Solution` each. State is passed and returned: a solution's `start` is where the search
-for a near level may start, and nothing else is remembered that could change an answer by more than
-its tolerance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,25 +29,24 @@ from separatrix.columns.scores import binary_score, check_posteriors, check_weig
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import Envelope, concave_envelope, rising
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.measures import BUDGETS, CRITERIA, Metric, budget_for, budget_named
-from separatrix.core.numbers import as_floats, one_number, whole_number
-from separatrix.errors import InputError
-from separatrix.optimum.law import BlindLaw, LabelLaw, gains_of
-from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
-from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
-from separatrix.optimum.objectives import Cost, Value, objective_of
-from separatrix.optimum.roc.decisions import (
-    DecisionCurve,
-    group_curves,
-    histogram_curves,
-    least_level,
-    rule_of,
-    solve,
+from separatrix.core.measures import (
+    BUDGETS,
+    CRITERIA,
+    METRICS,
+    budget_for,
+    budget_named,
 )
-from separatrix.optimum.roc.regions import RocCurve
-from separatrix.optimum.rules import Rule
+from separatrix.core.numbers import as_floats, not_negative, one_number, whole_number
+from separatrix.errors import InputError
+from separatrix.optimum.law import LabelLaw
+from separatrix.optimum.multiclass.column_generation import ColumnSolver
+from separatrix.optimum.multiclass.dual import LabelDual
+from separatrix.optimum.objectives import Cost, objective_of
+from separatrix.optimum.roc.decisions import RocSolver, group_curves, histogram_curves
+from separatrix.optimum.rules import Rule, Solution, Solver
 from separatrix.report.figures import new_axes, root_scale
-from separatrix.report.words import wrapped
+from separatrix.report.table import Table
+from separatrix.report.words import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,196 +54,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 _SHOWN = 9  # rows of the table
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows
-_BOUND_GAP = (
-    1e-6  # of the range of the gains, between the value and the bound of a mixture of columns
-)
-_STRICTEST = 1e-6  # nats: below, rounding decides the dual
-_SLOW = 11  # points of a curve where each takes a third of a second
-_NO_BUDGET = 1e-12  # a budget that the best decision uses less of than this is none
-
-
-class Solution(NamedTuple):
-    """The best decisions found for one level.
-
-    Args:
-        value: the objective.
-        upper: a bound that no decision within the level exceeds; NaN where nothing is proven.
-        rates: P(U=u | Y=y, Z=z), array (labels, groups, U).
-        rule: makes the rule that has these rates.
-        start: where the search for a near level may start.
-    """
-
-    value: float
-    upper: float
-    rates: Array
-    rule: Callable[[], Rule]
-    start: Any = None
-
-
-class Solver(Protocol):
-    """The best decisions of one law, for one objective and one budget.
-
-    Args:
-        mass: P(Y=y, Z=z), array (labels, groups).
-        groups: their names.
-        maximize, budget: as in `limit`.
-        strictest: the smallest level that can be answered.
-    """
-
-    mass: Array
-    groups: Levels
-    maximize: Any
-    budget: str
-    strictest: float
-
-    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """One solution for each of rising levels."""
-
-    def spaced(self, points: int) -> Array:
-        """Levels from the strictest to what the best decision without a budget uses."""
-
-
-class RocSolver:
-    """Two labels and a score: randomised thresholds per group (`roc.decisions`).
-
-    Args:
-        curves: the groups' ROC curves.
-        mass: P(Y=y, Z=z), array (groups, 2).
-        maximize, budget, groups, tolerance: as in `limit`.
-    """
-
-    strictest = 0.0
-
-    def __init__(
-        self,
-        curves: tuple[RocCurve, ...],
-        mass: Array,
-        maximize: str | Cost,
-        budget: str,
-        groups: Levels,
-        tolerance: float | None = None,
-    ) -> None:
-        self.curves, self.mass, self.groups = curves, mass.T, groups
-        self.maximize, self.budget, self.tolerance = maximize, budget, tolerance
-
-    def curve(self, levels: Array) -> DecisionCurve:
-        """The best rates (n, groups, 2) for rising levels."""
-        return solve(
-            self.curves, self.mass.T, maximize=self.maximize, budget=self.budget, levels=levels,
-            groups=self.groups, tolerance=self.tolerance,
-        )  # fmt: skip
-
-    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """As in `Solver`; no search starts from another."""
-        curve = self.curve(levels)
-        ones = np.swapaxes(curve.rates, 1, 2)  # (n, labels, groups)
-        rates = np.stack([1.0 - ones, ones], axis=-1)
-        return [
-            Solution(float(value), float(upper), own, self._rule(x))
-            for value, upper, own, x in zip(
-                curve.values, curve.upper, rates, curve.rates, strict=True
-            )
-        ]
-
-    def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
-        # no rate differs by more than one, and v of two labels and decisions is at most log 2
-        free = self.curve(np.ones(1))
-        top = float(budget_named(self.budget).measure(free.rates[0], self.mass.T))
-        least = least_level(self.curves, self.mass.T, self.budget)
-        if self.maximize == "utility" and self.budget in ("independence", "predictive_gap"):
-            points = min(points, _SLOW)
-        wide = max(top - least, 0.0)
-        steps = wide * np.linspace(0.0, 1.0, points) ** 2 if wide > _NO_BUDGET else np.zeros(1)
-        return least + steps
-
-    def _rule(self, rates: Array) -> Callable[[], Rule]:
-        return lambda: rule_of(rates, self.curves, self.mass.T, self.groups)
-
-
-class DualSolver:
-    """More labels under a violation: a convex dual (`multiclass.dual`).
-
-    Args:
-        dual: of a law and an objective.
-        groups: their names.
-        maximize: as in `limit`.
-    """
-
-    budget, strictest = "violation", _STRICTEST
-
-    def __init__(self, dual: LabelDual, groups: Levels, maximize: Any) -> None:
-        self.dual, self.groups, self.maximize = dual, groups, maximize
-        self.mass = dual.law.mass
-
-    def solve(self, levels: Array, start: DualState | None = None) -> list[Solution]:
-        """As in `Solver`: the loosest first, each the start of the next.
-
-        The utility has many local optima. Where a level ends below a stricter one, it is searched
-        once more from there.
-        """
-        found: list[DualPoint] = []
-        for level in levels[::-1].tolist():
-            found.append(self.dual.solve(level, found[-1].start if found else start))
-        found.reverse()
-        for j in range(1, len(found)):
-            if found[j].value < found[j - 1].value:
-                again = self.dual.solve(float(levels[j]), found[j - 1].start)
-                found[j] = max(found[j], again, key=lambda point: point.value)
-        return [self._solution(point) for point in found]
-
-    def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
-        top = max(self.dual.solve(np.inf).violation, 2 * _STRICTEST)
-        return np.maximum(top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2, _STRICTEST)
-
-    def _solution(self, point: DualPoint) -> Solution:
-        rates = point.table / np.where(self.mass > 0, self.mass, 1.0)[..., None]
-        return Solution(
-            point.value, point.upper, rates, lambda: point.rule(self.groups), point.start
-        )
-
-
-class ColumnSolver:
-    """Mixtures of decisions, with the group or of x alone: `multiclass.column_generation`.
-
-    Args:
-        law: of the posteriors, for more than two labels under an EO budget, or atoms x with
-            q(y, z | x).
-        groups, maximize, budget: as in `limit`.
-    """
-
-    strictest = 0.0
-
-    def __init__(
-        self, law: LabelLaw | BlindLaw, groups: Levels, maximize: Any, budget: str
-    ) -> None:
-        self.mass, self.groups, self.maximize, self.budget = law.mass, groups, maximize, budget
-        self.columns = Columns(law, budget_named(budget))
-
-    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """As in `Solver`; the columns found so far serve every level."""
-        found = [self._point(level) for level in levels[::-1].tolist()][::-1]
-        return [Solution(p.value, p.upper, p.rates, self._rule(p)) for p in found]
-
-    def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
-        (free,) = self.solve(np.ones(1))
-        top = float(budget_named(self.budget)(self.mass[..., None] * free.rates))
-        return top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
-
-    def _point(self, level: float) -> ColumnPoint:
-        if isinstance(self.columns.law, BlindLaw):
-            return best_blind(self.columns, self.maximize, level, self.groups)
-        gains = gains_of(self.maximize, self.columns.law.prior)
-        assert gains is not None
-        each = np.broadcast_to(gains[:, None], (*self.mass.shape, len(gains)))
-        return self.columns.best(each, level, _BOUND_GAP)
-
-    def _rule(self, point: ColumnPoint) -> Callable[[], Rule]:
-        if isinstance(self.columns.law, BlindLaw):
-            return lambda: point.rule
-        return lambda: point.group_rule(self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,11 +88,11 @@ class Limit:
             levels = solver.spaced(points)
         for level in levels.tolist():
             _answerable(level, solver)
-        found = solver.solve(levels)
-        values = np.array([one.value for one in found])
-        order, upper = rising(values, np.array([one.upper for one in found]))
-        best = tuple(found[j]._replace(upper=float(e)) for j, e in zip(order, upper, strict=True))
-        rates = np.stack([one.rates for one in best])
+        solved = solver.solve(levels)
+        values = np.array([solution.value for solution in solved])
+        order, upper = rising(values, np.array([solution.upper for solution in solved]))
+        best = tuple(solved[j]._replace(upper=float(e)) for j, e in zip(order, upper, strict=True))
+        rates = np.stack([solution.rates for solution in best])
         return cls(levels, values[order], upper, labels, solver.groups, rates, solver, best)
 
     @property
@@ -316,17 +118,13 @@ class Limit:
     @property
     def violation(self) -> Array:
         """v of the decisions."""
-        if self._binary:
-            return BUDGETS["violation"].measure(*self._two())
         return conditional_mutual_information(self.tables)
 
     @property
     def utility(self) -> Array:
         """u of the decisions."""
-        if self._binary:
-            rates, mass = self._two()
-            return Value.from_objective("utility", mass, ())(rates)
-        return mutual_information(self.tables)
+        maximised = isinstance(self.maximize, str) and self.maximize == "utility"
+        return self.values if maximised else mutual_information(self.tables)
 
     def solution(self, level: float) -> Solution:
         """The best decisions within a level: those of the curve, or solved for it.
@@ -339,13 +137,13 @@ class Limit:
         if place < len(self.levels) and self.levels[place] == e:
             return self.solutions[place]
         start = self.solutions[min(place, len(self.levels) - 1)].start
-        (found,) = self.solver.solve(np.array([e]), start)
-        upper = found.upper
+        (best,) = self.solver.solve(np.array([e]), start)
+        upper = best.upper
         if place < len(self.levels):
             upper = min(upper, float(self.upper[place]))
-        if place and self.values[place - 1] > found.value:
-            found = self.solutions[place - 1]
-        return found._replace(upper=max(upper, found.value))
+        if place and self.values[place - 1] > best.value:
+            best = self.solutions[place - 1]
+        return best._replace(upper=max(upper, best.value))
 
     def rule(self, level: float) -> Rule:
         """The best rule within the budget `level`, solved for exactly that level."""
@@ -357,55 +155,37 @@ class Limit:
 
     def revealed(self, level: float) -> tuple[Rule, Rule, float]:
         """Two rules and the probability of the second: the point of `envelope()` at `level`."""
-        mixture = self.envelope().mixture(_checked_level(level, self.budget))
+        mixture = self.envelope().mixture(not_negative(level, "level"))
         first, second = (self.solutions[i].rule() for i in (mixture.first, mixture.second))
         return first, second, mixture.weight
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows of a few levels: the budget, the objective, and the groups' rates."""
+    def table(self) -> Table:
+        """A few levels: the budget, the objective, and the groups' rates."""
         rows = np.unique(np.linspace(0, len(self.levels) - 1, _SHOWN).round().astype(int))
-        budget = budget_named(self.budget)
-        columns = {f"{budget.label} at most": [f"{x:.4g}" for x in self.levels[rows]]}
-        columns[self._objective()] = [f"{x:.4f}" for x in self.values[rows]]
+        budget, tables = budget_named(self.budget), self.tables[rows]
+        columns = {f"{budget.label} at most": _digits(self.levels[rows], ".4g")}
+        columns[self._objective()] = _digits(self.values[rows], ".4f")
         if not self._binary:
             columns["at most"] = [
                 "not known" if np.isnan(x) else f"{x:.4f}" for x in self.upper[rows]
             ]
-            return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
-        rates, mass = self._two()
-        rates = rates[rows]
-        for name, label in (("accuracy", "accuracy"), ("utility", "u")):
-            columns.setdefault(
-                label, [f"{x:.4f}" for x in Value.from_objective(name, mass, ())(rates)]
-            )
-        gap = CRITERIA[budget.criterion].gap_name
-        for name in dict.fromkeys((gap, "eo_gap", "violation")):
-            if name != self.budget:
-                used = BUDGETS[name].measure(rates, mass)
-                columns[BUDGETS[name].label] = [f"{x:.4g}" for x in used]
-        for y, label in enumerate(("FPR", "TPR")):
-            seen = rates[:, mass[:, y] > 0, y]
-            columns[label] = [
-                f"{low:.3f}-{high:.3f}" for low, high in zip(seen.min(1), seen.max(1), strict=True)
-            ]
-        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+        else:
+            for name in ("accuracy", "utility"):
+                columns.setdefault(METRICS[name].label, _digits(METRICS[name](tables), ".4f"))
+            for name in (CRITERIA[budget.criterion].gap_name, "eo_gap", "violation"):
+                if name != self.budget:
+                    columns[BUDGETS[name].label] = _digits(BUDGETS[name](tables), ".4g")
+            for y, label in enumerate(("FPR", "TPR")):
+                rates = self.rates[rows][:, y, self.solver.mass[y] > 0, 1]
+                columns[label] = [f"{min(x):.3f}-{max(x):.3f}" for x in rates.tolist()]
+        return Table(self._title(), tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
     def __str__(self) -> str:
-        header, rows = self.table()
-        width = [max(map(len, column)) + 2 for column in zip(header, *rows, strict=True)]
-        lines = [
-            "".join(cell.rjust(w) for cell, w in zip(row, width, strict=True))
-            for row in (header, *rows)
-        ]
-        return "\n".join([*wrapped(self._title()), *lines])
+        lines = replace(self.table(), title="").lines(WIDTH)
+        return "\n".join([*wrapped(self._title()), lines])
 
     def _repr_html_(self) -> str:
-        header, rows = self.table()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return f"<p>{escape(self._title())}</p><table><tr>{head}</tr>{body}</table>"
+        return self.table().html()
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The objective of the best decision against the budget; returns the axes."""
@@ -420,46 +200,35 @@ class Limit:
 
     @property
     def _binary(self) -> bool:
-        return self.rates.shape[1:2] == self.rates.shape[-1:] == (2,)
-
-    def _two(self) -> tuple[Array, Array]:
-        """P(U=1 | y, z) (n, groups, 2) and P(y, z) (groups, 2) of binary decisions."""
-        return np.swapaxes(self.rates[..., 1], 1, 2), self.solver.mass.T
+        return len(self.labels) == 2
 
     def _objective(self) -> str:
-        known = self.maximize if not isinstance(self.maximize, str) else None
-        if known is not None and not self._binary:
+        if not isinstance(self.maximize, str | Cost):
             return "gain"
         objective = objective_of(self.maximize)
         return f"-{objective.label}" if objective.lower_is_better else objective.label
 
     def _title(self) -> str:
-        named = listed(tuple(map(group_name, self.groups)))
-        if self._binary:
+        best, named = f"Best {self._objective()} of", listed(tuple(map(group_name, self.groups)))
+        if not self._binary:
             return (
-                f"Best {self._objective()} of any binary decision, by "
-                f"{budget_named(self.budget).label}; {len(self.groups)} groups ({named}), "
-                f"U = {self.labels[1]!r}, certified within {self.gap:.1g}"
+                f"{best} decisions for {len(self.labels)} labels, {len(self.groups)} groups "
+                f"({named}), on the law of the posteriors"
             )
         return (
-            f"Best {self._objective()} of decisions for {len(self.labels)} labels, "
-            f"{len(self.groups)} groups ({named}), on the law of the posteriors"
+            f"{best} any binary decision, by {budget_named(self.budget).label}; "
+            f"{len(self.groups)} groups ({named}), U = {self.labels[1]!r}, certified within "
+            f"{self.gap:.1g}"
         )
 
 
-def _checked_level(level: float, budget: str) -> float:
-    """A budget as a number: finite and not negative."""
-    x = one_number(level, "level")
-    if not 0.0 <= x < np.inf:
-        raise InputError(
-            f"The {budget} is an upper limit: it cannot be negative or infinite, got {level}."
-        )
-    return x
+def _digits(values: Array, form: str) -> list[str]:
+    return [format(x, form) for x in values.tolist()]
 
 
 def _answerable(level: float, solver: Solver) -> float:
     """A level that the solver can answer."""
-    x = _checked_level(level, solver.budget)
+    x = not_negative(level, "level")
     if x < solver.strictest:
         raise InputError(
             f"For more than two labels the budget on v must be at least {solver.strictest:g} nats, "
@@ -524,7 +293,7 @@ def limit(
     """
     kind = budget_for(criterion, budget)
     points = whole_number(points, "points", least=2)
-    wanted = None if levels is None else _levels(levels, kind.name)
+    wanted = None if levels is None else _levels(levels)
     if tolerance is not None and not (tolerance := one_number(tolerance, "tolerance")) > 0.0:
         raise InputError(f"`tolerance` must be above 0, got {tolerance}; None for the default.")
     names = target, score, sensitive_features, sample_weight
@@ -543,76 +312,47 @@ def limit(
                     f"({listed(histogram.labels)}); a score needs two. For more, pass the columns "
                     "of their posteriors."
                 )
-            curves, mass = histogram_curves(histogram)
-            binary = RocSolver(
-                curves, mass, _named(maximize), kind.name, histogram.groups, tolerance
+            solver: Solver = RocSolver(
+                *histogram_curves(histogram), maximize, kind.name, histogram.groups, tolerance
             )
-            return Limit.from_solver(binary, wanted, points, histogram.labels)
+            return Limit.from_solver(solver, wanted, points, histogram.labels)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if single:
             scores = as_numbers(scores, roles.predictions[0])
     y_codes, labels = as_levels(y_true, "y_true")
     z_codes, groups = as_groups(sensitive_features)
     if len(labels) < 2:
-        found = f"a single label, {labels[0]!r}" if labels else "no rows"
-        raise InputError(f"`y_true` holds {found}: nothing to predict.")
+        held = f"a single label, {labels[0]!r}" if labels else "no rows"
+        raise InputError(f"`y_true` holds {held}: nothing to predict.")
     two = len(labels) == 2
     s = binary_score(scores) if two else check_posteriors(scores, "scores")
     n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
     if two:
         curves, mass = group_curves(s, y_codes, z_codes, weight, len(groups))
-        solver: Solver = RocSolver(curves, mass, _named(maximize), kind.name, groups, tolerance)
+        solver = RocSolver(curves, mass, maximize, kind.name, groups, tolerance)
         return Limit.from_solver(solver, wanted, points, labels)
     if s.shape[1] != len(labels):
         raise InputError(
             f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
             "pass one per label."
         )
-    solver = _of_many_labels(s, z_codes, weight, groups, maximize, kind)
+    if not kind.many_labels:
+        others = listed([name for name, other in BUDGETS.items() if other.many_labels])
+        raise InputError(f"`budget={kind.name!r}` needs two labels; for more use {others}.")
+    if kind.name == "violation":
+        solver = LabelDual(LabelLaw(s, z_codes, weight, len(groups)), maximize, groups)
+    else:
+        law = LabelLaw(s, z_codes, weight, len(groups), exact=True)
+        solver = ColumnSolver(law, groups, maximize, kind.name)
     return Limit.from_solver(solver, wanted, min(points, _POINTS_OF_MANY), labels)
 
 
-def _of_many_labels(
-    p: Array,
-    z: NDArray[np.intp],
-    weight: Array,
-    groups: Any,
-    maximize: Any,
-    budget: Metric,
-) -> Solver:
-    k = p.shape[1]
-    if not budget.many_labels:
-        others = listed([name for name, other in BUDGETS.items() if other.many_labels])
-        raise InputError(f"`budget={budget.name!r}` needs two labels; for {k} use {others}.")
-    gains = gains_of(maximize, weight @ p / weight.sum())
-    if budget.name == "violation":
-        law = LabelLaw(p, z, weight, len(groups))
-        return DualSolver(LabelDual(law, gains), groups, maximize)
-    if gains is None:
-        raise InputError(
-            f"For {k} labels 'utility' goes with 'violation'; under {budget.name!r} maximise "
-            "'accuracy', 'balanced_accuracy' or a matrix of gains."
-        )
-    law = LabelLaw(p, z, weight, len(groups), exact=True)
-    return ColumnSolver(law, groups, maximize, budget.name)
-
-
-def _named(maximize: Any) -> str | Cost:
-    if not isinstance(maximize, str | Cost):
-        raise InputError(
-            "`maximize` must be a name or Cost(false_positive=, false_negative=) for two labels, "
-            f"got {type(maximize).__name__}."
-        )
-    objective_of(maximize)
-    return maximize
-
-
-def _levels(levels: ArrayLike, budget: str) -> Array:
+def _levels(levels: ArrayLike) -> Array:
     """Rising budgets, none negative."""
     wanted = np.unique(np.atleast_1d(as_floats(levels, "levels")))
     if not len(wanted):
         raise InputError("`levels` is empty: pass at least one budget, or None for a curve.")
     for level in wanted:
-        _checked_level(level, budget)
+        not_negative(level, "levels")
     return wanted

@@ -35,7 +35,7 @@ from separatrix.core.measures import budget_named
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import _MANY_ROWS, GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.decisions import best_rules, least_level
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.rules import ThresholdChannel
 
 Array = NDArray[np.float64]
@@ -44,7 +44,6 @@ RATES_ONLY = ("separation", "equal_opportunity")
 _RESAMPLES, _FEWER = 20, 8
 _BAGS = 20_000  # of rows of a stratum, drawn together where there are many rows
 _SLOW = ("violation", "independence", "predictive_gap")  # budgets that no linear programme solves
-_ALL = -1  # in place of the number of a resample
 _OUTSIDE = 0.632  # weight of the rows outside of the resample
 _STEPS = np.array([1 / 3, 2 / 3, 1.0])  # levels to try, as shares of what was asked
 _DRAWS = 1000
@@ -112,7 +111,6 @@ class Margin:
         self._label = np.stack([table.y == 0, table.y == 1])
         self._ends = np.searchsorted(table.z, np.arange(len(groups) + 1))
         self._measured: dict[float, _Judged] = {}
-        self._least: dict[int, float] = {}  # by resample; _ALL for all rows
 
     def keep(self, asked: float, confidence: float | None = None) -> Kept:
         """The largest level whose rule is expected to keep what was asked.
@@ -143,7 +141,7 @@ class Margin:
             level,
             min(expected, asked),
             smallest,
-            self._fits(self.known, np.array([level]), _ALL)[0],
+            self._fits(self.known, np.array([level]), None)[0],
         )
 
     def _shown(self, level: float, confidence: float | None) -> float:
@@ -165,17 +163,17 @@ class Margin:
             return
         weight = self.table.weight
         everything = self._counts(weight)
-        whole_rules = self._fits(self.known, new, _ALL)
+        whole_rules = self._fits(self.known, new, None)
         all_rows: list[list[Array]] = []
         within: list[list[Array]] = []
         outside: list[list[Array]] = []
         judges = []
-        for k, repeats in enumerate(self._resamples()):
+        for repeats in self._resamples():
             curves = group_curves_borrowing(
                 self.table, repeats=repeats, borrowed=self.known.borrowed
             )
             chosen, others = (self._counts(weight * w) for w in (repeats, repeats == 0))
-            rules = self._fits(curves, new, k)
+            rules = self._fits(curves, new, _TOLERANCE)
             all_rows.append([self._passed(r, everything) for r in rules])
             for sums, counts in ((within, chosen), (outside, others)):
                 # rule of the resample less rule of all rows: the same draw, the same noise
@@ -226,15 +224,13 @@ class Margin:
                 repeats[rows] = np.bincount(places[k], minlength=places.shape[1])[bag]
             yield repeats
 
-    def _fits(self, known: GroupCurves, levels: Array, sample: int) -> list[ThresholdChannel]:
+    def _fits(
+        self, known: GroupCurves, levels: Array, close: float | None
+    ) -> list[ThresholdChannel]:
         """The best rule of each level on the curves of a resample."""
-        if sample not in self._least:
-            self._least[sample] = least_level(known.curves, known.mass, self.kind.name)
-        levels = np.maximum(levels, self._least[sample])
-        return best_rules(
-            known.curves, known.mass, levels, self.groups, maximize=self.maximize,
-            budget=self.kind.name, tolerance=None if sample == _ALL else _TOLERANCE,
-        )  # fmt: skip
+        solver = RocSolver(*known[:2], self.maximize, self.kind.name, self.groups, close)
+        rates = solver.curve(np.maximum(levels, solver.least)).rates
+        return [solver.rule(x) for x in rates]
 
     def _counts(self, weight: Array) -> Array:
         """The weight of the rows before each entry, by label: (2, entries + 1)."""

@@ -11,7 +11,9 @@ The objectives and the budgets are entries of `core.measures`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +132,26 @@ def objective_of(maximize: str | Cost) -> Metric:
             f"got {maximize!r}."
         )
     return OBJECTIVES[maximize]
+
+
+def gains_of(maximize: Any, prior: Array) -> Array | None:
+    """g[y, u] of an objective's name or matrix for these labels; None for the utility."""
+    k = len(prior)
+    if isinstance(maximize, str):
+        if maximize == "utility":
+            return None
+        if maximize == "accuracy":
+            return np.eye(k)
+        if maximize == "balanced_accuracy":
+            return np.diag(1.0 / (k * np.maximum(prior, 1e-12)))
+    with suppress(TypeError, ValueError):
+        gains = np.asarray(maximize, dtype=np.float64)
+        if gains.shape == (k, k) and np.isfinite(gains).all():
+            return gains
+    raise InputError(
+        f"For {k} labels `maximize` must be 'utility', 'accuracy', 'balanced_accuracy' or a matrix "
+        f"({k}, {k}) of gains [label, decision], got {maximize!r}."
+    )
 
 
 def parse_cost(text: str) -> Cost:

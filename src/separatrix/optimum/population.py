@@ -20,8 +20,10 @@ from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.limit import ColumnSolver, Limit, RocSolver
+from separatrix.optimum.limit import Limit
+from separatrix.optimum.multiclass.column_generation import ColumnSolver
 from separatrix.optimum.objectives import Cost
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.roc.regions import roc_curve
 
 __all__ = [

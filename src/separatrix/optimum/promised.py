@@ -42,10 +42,10 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.law import BlindRows
 from separatrix.optimum.margin import RATES_ONLY, Margin, refusal
-from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
+from separatrix.optimum.multiclass.column_generation import ColumnPoint, ColumnSolver
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.decisions import best_rules, least_level
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel, check_joint
 
 Array = NDArray[np.float64]
@@ -144,9 +144,7 @@ class Promises:
                 return self.rule(level, margin=0.0).rule
             except InfeasibleError as error:  # the strictest there is
                 return self.rule(error.smallest[self.budget], margin=0.0).rule
-        known = self._known
-        least = least_level(known.curves, known.mass, self.budget)
-        return self._rule(known, max(level, least))
+        return self._rule(self._known, level)
 
     @cached_property
     def _table(self) -> ScoreTable:
@@ -165,11 +163,10 @@ class Promises:
         return Margin(self._table, self.groups, self.maximize, self.budget, self._known)
 
     def _rule(self, known: GroupCurves, level: float) -> ThresholdChannel:
-        """The best rule within a level on the curves."""
-        return best_rules(
-            known.curves, known.mass, np.array([level]), self.groups, maximize=self.maximize,
-            budget=self.budget, tolerance=_OBJECTIVE_GAP if self.budget == "violation" else None,
-        )[0]  # fmt: skip
+        """The best rule within a level on the curves, or the strictest there is."""
+        close = _OBJECTIVE_GAP if self.budget == "violation" else None
+        solver = RocSolver(*known[:2], self.maximize, self.budget, self.groups, close)
+        return solver.rule(solver.curve(np.array([max(level, solver.least)])).rates[0])
 
     @cached_property
     def _label_rules(self) -> LabelRules:
@@ -311,7 +308,7 @@ class BlindPromises:
         self.y, self.z, self.weight = y, z, np.asarray(weight, dtype=np.float64)
         self.groups, self.maximize, self.budget = groups, maximize, budget
         self._law = BlindRows(self.q, self.weight, y, z)
-        self._columns = Columns(self._law, budget_named(budget))
+        self._columns = ColumnSolver(self._law, groups, maximize, budget)
         # by level: the rule, and draws of what the population shows of the budget
         self._known: dict[float, tuple[ColumnPoint, Array]] = {}
 
@@ -345,8 +342,7 @@ class BlindPromises:
 
     def point(self, level: float) -> ColumnPoint:
         """The best mixture within a level on the rows; it has no bound."""
-        found = best_blind(self._columns, self.maximize, level, self.groups)
-        return found._replace(upper=float("nan"))
+        return self._columns.point(level)._replace(upper=float("nan"))
 
     def _kept(self, asked: float, confidence: float | None) -> tuple[float, float, float]:
         """The largest level that keeps what was asked, what it shows, and the least that can be."""

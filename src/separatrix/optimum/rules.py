@@ -19,9 +19,9 @@ For two labels that is a mixture of half-spaces 1{w·q(x) > 0}, w = W_1 − W_0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +85,50 @@ class Score(Rule):
     @abstractmethod
     def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
         """The score of each row for given coins in [0, 1), array (n,)."""
+
+
+class Solution(NamedTuple):
+    """The best rule found for one level of a budget.
+
+    Args:
+        value: the objective.
+        upper: a bound that no rule within the level exceeds; NaN where nothing is proven.
+        rates: P(U=u | Y=y, Z=z), array (labels, groups, U).
+        rule: makes the rule that has these rates.
+        start: where the search for a near level may start.
+    """
+
+    value: float
+    upper: float
+    rates: Array
+    rule: Callable[[], Rule]
+    start: Any = None
+
+
+class Solver(Protocol):
+    """The best rules of one law, for one objective and one budget.
+
+    State is passed and returned: a solution's `start` is where the search for a near level may
+    start, and nothing else is remembered that could change an answer by more than its tolerance.
+
+    Args:
+        mass: P(Y=y, Z=z), array (labels, groups).
+        groups: their names.
+        maximize, budget: as in `limit`.
+        strictest: the smallest level that can be answered.
+    """
+
+    mass: Array
+    groups: Levels
+    maximize: Any
+    budget: str
+    strictest: float
+
+    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
+        """One solution for each of rising levels."""
+
+    def spaced(self, points: int) -> Array:
+        """Levels from the strictest to what the best rule without a budget uses."""
 
 
 def zeros_and_ones(p: Array) -> bool:

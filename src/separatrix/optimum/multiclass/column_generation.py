@@ -27,21 +27,22 @@ are added where the segment from the best mixture without any violation leaves t
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from separatrix.columns.values import Levels
-from separatrix.core.measures import BUDGETS, Metric
+from separatrix.core.measures import BUDGETS, Metric, budget_named
 from separatrix.core.numerics import bisect
 from separatrix.errors import InputError, SeparatrixError
-from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw, gains_of
-from separatrix.optimum.objectives import Cost, Value
+from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
+from separatrix.optimum.objectives import Value, gains_of
 from separatrix.optimum.roc.certified import most_useful_vertex
-from separatrix.optimum.rules import BlindRule, HardMixture
+from separatrix.optimum.rules import BlindRule, HardMixture, Rule, Solution
 
 Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
@@ -53,7 +54,7 @@ _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
 _TINY = 1e-300
 _ROUNDS = 300  # columns at most, for one question; 4 labels × 3 groups need about 200
-_BOUND_GAP = 2e-6  # of the range of the gains: mixture and bound have met
+_BOUND_GAP, _BLIND_GAP = 1e-6, 2e-6  # of the range of the gains: mixture and bound have met
 _USEFUL = 1e-5  # nats: close enough for the utility of a law
 _NOISE = 1e-4  # nats, and share of the gains: close enough for rows, not known that well
 _HOLD = 0.5  # how much of the best prices the next ones keep: plain prices swing
@@ -296,37 +297,93 @@ class ColumnPoint(NamedTuple):
         return HardMixture(groups, self.weights, np.moveaxis(self.columns, -1, 1))
 
 
-class Columns:
-    """The columns for a law and a budget; they serve every objective and level.
+class ColumnSolver:
+    """Mixtures of decisions, with the group or of x alone; the columns found serve every level.
 
     Args:
-        law: rows, or the atoms of a law.
-        budget: one of the list.
+        law: of the posteriors (with the group), the atoms of a law, or rows.
+        groups: their names.
+        maximize, budget: as in `limit`; for more than two labels no utility and no costs.
 
-    >>> from separatrix.core.measures import BUDGETS
     >>> q = np.array([[[0.4, 0.4], [0.1, 0.1]], [[0.1, 0.1], [0.4, 0.4]], [[0, 0.4], [0.6, 0]]])
-    >>> columns = Columns(BlindLaw(q, np.ones(3)), BUDGETS["eo_gap"])
-    >>> right = np.eye(2)[:, None] * np.ones((2, 2, 1))
-    >>> [round(columns.best(right, level).value, 3) for level in (0.0, 0.05, 1.0)]
+    >>> best = ColumnSolver(BlindLaw(q, np.ones(3)), (0, 1), "accuracy", "eo_gap")
+    >>> [round(best.point(level).value, 3) for level in (0.0, 0.05, 1.0)]
     [0.533, 0.603, 0.733]
     """
 
-    def __init__(self, law: BlindLaw | LabelLaw, budget: Metric) -> None:
-        self.law, outputs = law, len(law.mass)
-        self.programme = budget_of(budget, law.mass, outputs)
+    strictest = 0.0
+
+    def __init__(
+        self, law: BlindLaw | LabelLaw, groups: Levels, maximize: Any, budget: str
+    ) -> None:
+        self.law, self.mass, self.groups = law, law.mass, groups
+        self.maximize, self.budget, outputs = maximize, budget, len(law.mass)
+        self.programme = budget_of(budget_named(budget), law.mass, outputs)
+        self.value: Value | None = None  # of two labels
+        if outputs == 2:
+            self.value = Value.from_objective(maximize, law.mass.T, groups)
+            price = self.value.price
+            self.gains = None if price is None else np.stack([0.0 * price.T, price.T], axis=-1)
+        else:
+            gains = gains_of(maximize, law.mass.sum(1))
+            if gains is None:
+                raise InputError(
+                    f"For {outputs} labels 'utility' goes with 'violation' and rules that see the "
+                    "group; here `maximize` must be 'accuracy' or 'balanced_accuracy'."
+                )
+            self.gains = np.broadcast_to(gains[:, None], (*law.mass.shape, outputs))
         many = outputs > 2 and isinstance(self.programme, DifferenceBudget)
         self.hold = _HOLD_MANY if many else _HOLD
-        self._mass = np.where(law.mass > 0, law.mass, 1.0)[..., None]
-        self.guide: Columns | None = None  # the law of q, for rows
+        self.close = _BLIND_GAP if isinstance(law, BlindLaw) else _BOUND_GAP
+        self._cell = np.where(law.mass > 0, law.mass, 1.0)[..., None]
+        self.guide: ColumnSolver | None = None  # the law of q, for rows
         if isinstance(law, BlindRows):
-            self.guide = Columns(BlindLaw(law.joint, law.weight), budget)
+            atoms = BlindLaw(law.joint, law.weight)
+            self.guide = ColumnSolver(atoms, groups, maximize, budget)
         self.priced: list[Array] = []
         self._copied = 0
         self.rates = np.zeros((0, *law.mass.shape, outputs))
         for u in range(outputs):
             self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
 
-    def best(self, gains: Array, level: float, close: float = _BOUND_GAP) -> ColumnPoint:
+    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
+        """As in `Solver`; the loosest first."""
+        points = [self.point(level) for level in levels[::-1].tolist()][::-1]
+        return [Solution(p.value, p.upper, p.rates, partial(self._rule, p)) for p in points]
+
+    def spaced(self, points: int) -> Array:
+        """As in `Solver`."""
+        top = float(budget_named(self.budget)(self.mass[..., None] * self.point(1.0).rates))
+        return top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
+
+    def point(self, level: float) -> ColumnPoint:
+        """The best mixture within a level."""
+        if self.gains is None:
+            return self._most_useful(level)
+        point, constant = self._best(self.gains, level, self.close), 0.0
+        if self.value is not None:
+            constant = self.value.constant
+        return point._replace(value=point.value + constant, upper=point.upper + constant)
+
+    def _rule(self, point: ColumnPoint) -> Rule:
+        return point.rule if isinstance(self.law, BlindLaw) else point.group_rule(self.groups)
+
+    def _most_useful(self, level: float) -> ColumnPoint:
+        """The best mixture for the utility of two labels."""
+        assert self.value is not None
+        mass, prior = self.mass, self.mass.sum(1)
+
+        def touch(angle: float) -> tuple[ColumnPoint, Array, float]:
+            gains = np.zeros((*mass.shape, 2))
+            gains[..., 1] = (np.array([-np.cos(angle), np.sin(angle)]) / prior)[:, None]
+            point = self._best(gains, level, self.close)
+            return point, (mass * point.rates[..., 1]).sum(1) / prior, point.upper
+
+        close = _USEFUL if self.guide is None else _NOISE
+        point, upper = most_useful_vertex(touch, prior, close)
+        return point._replace(value=float(self.value(point.rates[..., 1].T)), upper=upper)
+
+    def _best(self, gains: Array, level: float, close: float) -> ColumnPoint:
         """The mixture of the largest Σ P(y,z) g[y,z,u] R[y,z,u] within the budget, and a bound.
 
         Args:
@@ -334,7 +391,7 @@ class Columns:
             level: the budget.
             close: the share of the gains' range that may be between mixture and bound.
         """
-        worth = self.law.mass[..., None] * gains
+        worth = self.mass[..., None] * gains
         self._add(gains)
         self._follow(gains, level)
         close *= max(float(np.ptp(gains)), 1e-12)
@@ -342,14 +399,14 @@ class Columns:
         for _ in range(_ROUNDS):
             # The best mixture of the columns so far, and what it says the budget costs.
             values = np.tensordot(self.rates, worth, 3)
-            found = self.programme.mix(values, self.rates, level)
-            value = float(found.weights @ values)
-            new = (found.price, found.spent)
-            mean = new if held is None else _between(held, new, self.hold)
+            mixture = self.programme.mix(values, self.rates, level)
+            value = float(mixture.weights @ values)
+            new = mixture.price, mixture.spent
+            steadied = new if held is None else _between(held, new, self.hold)
             improved = False
             # Steadied prices bound better; the mixture's own find a column wherever there is one.
-            for price, spent in (mean, new):
-                rates = self._add(gains - price / self._mass)
+            for price, spent in (steadied, new):
+                rates = self._add(gains - price / self._cell)
                 bound = float(((worth - price) * rates).sum()) + spent
                 if bound < upper:
                     upper, held = bound, (price, spent)
@@ -358,35 +415,13 @@ class Columns:
                     break
             if upper - value <= close or not improved:
                 break
-        return self._point(found.weights, value, max(upper, value))
-
-    def most(self, value: Value, level: float) -> ColumnPoint:
-        """The best mixture for an objective of the list; two labels."""
-        mass = self.law.mass
-        if value.price is not None:
-            gains = np.zeros((*mass.shape, 2))
-            gains[..., 1] = value.price.T
-            point = self.best(gains, level)
-            return point._replace(
-                value=point.value + value.constant, upper=point.upper + value.constant
-            )
-        prior = mass.sum(1)
-
-        def touch(angle: float) -> tuple[ColumnPoint, Array, float]:
-            gains = np.zeros((*mass.shape, 2))
-            gains[..., 1] = (np.array([-np.cos(angle), np.sin(angle)]) / prior)[:, None]
-            point = self.best(gains, level)
-            return point, (mass * point.rates[..., 1]).sum(1) / prior, point.upper
-
-        close = _USEFUL if self.guide is None else _NOISE
-        point, upper = most_useful_vertex(touch, prior, close)
-        return point._replace(value=float(value(point.rates[..., 1].T)), upper=upper)
+        return self._point(mixture.weights, value, max(upper, value))
 
     def _follow(self, gains: Array, level: float) -> None:
         """Add the columns that the law of q needs for the same question."""
         if self.guide is None:
             return
-        self.guide.best(gains, level, _NOISE)
+        self.guide._best(gains, level, _NOISE)
         for priced in self.guide.priced[self._copied :]:
             self._add(np.moveaxis(priced, 0, -1))
         self._copied = len(self.guide.priced)
@@ -394,35 +429,17 @@ class Columns:
     def _add(self, gains: Array) -> Array:
         """The rates of argmax_u ⟨gains_u, q⟩, which is a column from now on."""
         priced = np.moveaxis(np.asarray(gains, dtype=np.float64), -1, 0)
-        rates = self.law.decided(priced) / self._mass
+        rates = self.law.decided(priced) / self._cell
         if not len(self.rates) or np.abs(self.rates - rates).max((1, 2, 3)).min() > 1e-12:
             self.priced.append(priced)
             self.rates = np.concatenate([self.rates, rates[None]])
         return rates
 
     def _point(self, weights: Array, value: float, upper: float) -> ColumnPoint:
-        kept = np.flatnonzero(weights > 1e-9)
-        share = weights[kept] / weights[kept].sum()
-        columns = np.stack([self.priced[i] for i in kept])
-        return ColumnPoint(share, columns, np.tensordot(share, self.rates[kept], 1), value, upper)
-
-
-def best_blind(columns: Columns, maximize: str | Cost, level: float, groups: Levels) -> ColumnPoint:
-    """The best mixture for an objective of the list, any number of labels.
-
-    For more than two labels the same prices bound every linear objective. The utility is not one,
-    and its search in the plane of two rates has no counterpart there.
-    """
-    mass = columns.law.mass
-    if len(mass) == 2:
-        return columns.most(Value.from_objective(maximize, mass.T, groups), level)
-    gains = None if isinstance(maximize, Cost) else gains_of(maximize, mass.sum(1))
-    if gains is None:
-        raise InputError(
-            "Without the group and with more than two labels `maximize` must be 'accuracy' or "
-            f"'balanced_accuracy', got {maximize!r}."
-        )
-    return columns.best(np.broadcast_to(gains[:, None], (*mass.shape, len(gains))), level)
+        drawn = np.flatnonzero(weights > 1e-9)
+        share = weights[drawn] / weights[drawn].sum()
+        columns, rates = np.stack([self.priced[i] for i in drawn]), self.rates[drawn]
+        return ColumnPoint(share, columns, np.tensordot(share, rates, 1), value, upper)
 
 
 def _between(

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.law import LabelLaw, gains_of
+from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
+from separatrix.optimum.objectives import gains_of
 
 Array = NDArray[np.float64]
 _FACTORS = (0.3, 1.0, 3.0)  # c
@@ -128,7 +129,9 @@ class LabelRules:
         factor, borrowed = choice
         if (half, borrowed) not in self._duals:
             law = LabelLaw(rows.p, rows.z, rows.weight, self.groups, borrowed)
-            self._duals[half, borrowed] = LabelDual(law, self.gains)
+            self._duals[half, borrowed] = LabelDual(
+                law, "utility" if self.gains is None else self.gains
+            )
         dual = self._duals[half, borrowed]
         # the temperature of all rows, in halves too: a softer rule would show a smaller gap
         size = self.rows.size

@@ -21,7 +21,8 @@ a law that is not the data's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,8 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.numerics import bisect
 from separatrix.optimum.law import LabelLaw
-from separatrix.optimum.rules import SoftmaxChannel
+from separatrix.optimum.objectives import gains_of
+from separatrix.optimum.rules import SoftmaxChannel, Solution
 
 Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
@@ -87,12 +89,16 @@ class LabelDual:
 
     Args:
         law: of posteriors and groups.
-        gains: g[y, u], what deciding u for a row with label y is worth; None for the utility.
+        maximize: as in `limit`; a matrix g[y, u] is what deciding u for a row of label y is worth.
+        groups: their names.
     """
 
-    def __init__(self, law: LabelLaw, gains: Array | None) -> None:
-        self.law, self.utility = law, gains is None
-        self.offset, self.scale = 0.0, 1.0
+    budget, strictest = "violation", 1e-6  # nats: below, rounding decides
+
+    def __init__(self, law: LabelLaw, maximize: Any, groups: Levels = ()) -> None:
+        self.law, self.mass, self.maximize, self.groups = law, law.mass, maximize, groups
+        gains = gains_of(maximize, law.prior)
+        self.utility, self.offset, self.scale = gains is None, 0.0, 1.0
         if gains is None:
             scaled, *others = _informative(law)
         else:
@@ -104,14 +110,39 @@ class LabelDual:
         lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
         self._first, *self._others = (
             DualState(
-                np.r_[(own[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
-                own,
-                np.zeros(own.shape[1]),
+                np.r_[(each[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
+                each,
+                np.zeros(each.shape[1]),
             )
-            for own in (scaled, *others)
+            for each in (scaled, *others)
         )
 
-    def solve(self, level: float, start: DualState | None = None) -> DualPoint:
+    def solve(self, levels: Array, start: DualState | None = None) -> list[Solution]:
+        """As in `Solver`: the loosest first, each the start of the next.
+
+        The utility has many local optima. Where a level ends below a stricter one, it is searched
+        once more from there.
+        """
+        points: list[DualPoint] = []
+        for level in levels[::-1].tolist():
+            points.append(self.point(level, points[-1].start if points else start))
+        points.reverse()
+        for j in range(1, len(points)):
+            if points[j].value < points[j - 1].value:
+                again = self.point(float(levels[j]), points[j - 1].start)
+                points[j] = max(points[j], again, key=lambda point: point.value)
+        cell = np.where(self.mass > 0, self.mass, 1.0)[..., None]
+        return [
+            Solution(p.value, p.upper, p.table / cell, partial(p.rule, self.groups), p.start)
+            for p in points
+        ]
+
+    def spaced(self, points: int) -> Array:
+        """As in `Solver`."""
+        top = max(self.point(np.inf).violation, 2 * self.strictest)
+        return np.maximum(top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2, self.strictest)
+
+    def point(self, level: float, start: DualState | None = None) -> DualPoint:
         """The best rule with v ≤ level > 0 on the law, and the upper bound of every such rule.
 
         The temperature is lowered until value and bound meet.

@@ -14,7 +14,8 @@ score and the group; both are exact, so they differ by rounding or by the tolera
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,20 +24,22 @@ from numpy.typing import NDArray
 from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.envelope import rising
-from separatrix.core.measures import Metric, budget_named
+from separatrix.core.measures import budget_named
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import Cost, Value
+from separatrix.optimum.objectives import Value
 from separatrix.optimum.roc.certified import certified_curve
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
 from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
-from separatrix.optimum.rules import ThresholdChannel
+from separatrix.optimum.rules import Solution, ThresholdChannel
 
 Array = NDArray[np.float64]
 _SHARE_GAP = 1e-6
 _UTILITY_GAP = 5e-5  # nats
 _PREDICTIVE_GAP = 1e-4  # of the branch and bound
+_SLOW = 11  # points of a curve where each takes a third of a second
+_NO_BUDGET = 1e-12  # a budget that the best decision uses less of than this is none
 
 
 class DecisionCurve(NamedTuple):
@@ -48,98 +51,116 @@ class DecisionCurve(NamedTuple):
     upper: Array
 
 
-def solve(
-    curves: Sequence[RocCurve],
-    mass: Array,
-    *,
-    maximize: str | Cost = "accuracy",
-    budget: str = "eo_gap",
-    levels: Array,
-    groups: Sequence[Hashable] | None = None,
-    tolerance: float | None = None,
-) -> DecisionCurve:
-    """The best rates for every level of the budget.
+class RocSolver:
+    """The best randomised thresholds of a score, one or two in each group.
 
     Args:
         curves: the ROC curve of each group.
         mass: P(Y=y, Z=z), array (groups, 2); both labels occur.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`.
         budget: one of `BUDGETS`.
-        levels: budgets, rising, none negative.
-        groups: names of the groups, where a cost differs between them.
+        groups: names of the groups; None for their numbers.
         tolerance: where the search for a bound may stop; 1e-6, for the utility under a
             violation 5e-5 nats, under a predictive gap 1e-4.
 
     >>> from separatrix.optimum.roc.regions import roc_curve
     >>> good = roc_curve(np.array([2.0, 1.0]), np.array([9.0, 1.0]), np.array([1.0, 9.0]))
     >>> poor = roc_curve(np.array([2.0, 1.0]), np.array([6.0, 4.0]), np.array([4.0, 6.0]))
-    >>> best = solve((good, poor), np.full((2, 2), 0.25), levels=np.array([0.0, 0.1, 0.5]))
+    >>> best = RocSolver((good, poor), np.full((2, 2), 0.25)).curve(np.array([0.0, 0.1, 0.5]))
     >>> best.values.round(3).tolist()
     [0.6, 0.65, 0.75]
     """
-    kind = budget_named(budget)
-    regions = regions_for(kind)([curve.rates[curve.hull] for curve in curves], mass)
-    names = range(len(curves)) if groups is None else groups
-    value = Value.from_objective(maximize, regions.mass, names)
-    levels = np.asarray(levels, dtype=np.float64)
-    if kind.criterion == "sufficiency":
-        rates, upper = _under_predictive_gap(regions, value, levels, tolerance)
-    elif kind.widths is not None:
-        rates, upper = _under_widths(regions, value, kind, levels, tolerance)
-    else:
-        rates, upper = _under_violation(regions, value, levels, tolerance)
-    values = value(rates)
-    order, upper = rising(values, upper)
-    return DecisionCurve(levels, rates[order], values[order], upper)
 
+    strictest = 0.0
 
-def _under_violation(
-    regions: Regions, value: Value, levels: Array, tolerance: float | None
-) -> tuple[Array, Array]:
-    if value.price is None:
-        return certified_curve(regions, levels, tolerance or _UTILITY_GAP)
-    price = np.broadcast_to(value.price, (len(levels), *regions.mass.shape))
-    rates, upper = best_linear(regions, price, levels, tolerance or _SHARE_GAP)
-    return rates, value.constant + upper
+    def __init__(
+        self,
+        curves: Sequence[RocCurve],
+        mass: Array,
+        maximize: Any = "accuracy",
+        budget: str = "eo_gap",
+        groups: Levels | None = None,
+        tolerance: float | None = None,
+    ) -> None:
+        self.curves, self.maximize, self.budget = tuple(curves), maximize, budget
+        self.groups = tuple(range(len(curves))) if groups is None else groups
+        self.kind, self.tolerance = budget_named(budget), tolerance
+        kind_of_regions = ParityRegions if self.kind.criterion == "independence" else Regions
+        self.regions = kind_of_regions([curve.rates[curve.hull] for curve in curves], mass)
+        self.mass = self.regions.mass.T
+        self.value = Value.from_objective(maximize, self.regions.mass, self.groups)
 
+    @cached_property
+    def predictive(self) -> PredictiveSearch:
+        """The search under a predictive gap."""
+        return PredictiveSearch(self.regions)
 
-def _under_widths(
-    regions: Regions, value: Value, budget: Metric, levels: Array, tolerance: float | None
-) -> tuple[Array, Array]:
-    programme = Programme(regions, budget)
-    rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
-    exact = bool((programme.widths.max(0) > 0).all())  # at level 0 the groups are equal
-    for j, level in enumerate(levels.tolist()):
-        if level == 0 and exact:
-            rates[j] = regions.equal[int(value(regions.equal).argmax())]
-            upper[j] = value(rates[j])
-        elif value.price is None:
-            rates[j], upper[j] = programme.most_useful(level, tolerance or _SHARE_GAP)
+    @property
+    def least(self) -> float:
+        """The smallest level that a decision keeps: 0 for all but the predictive gap."""
+        return self.predictive.smallest[0] if self.kind.criterion == "sufficiency" else 0.0
+
+    def curve(self, levels: Array) -> DecisionCurve:
+        """The best rates for rising levels, none negative."""
+        if self.kind.criterion == "sufficiency":
+            rates, upper = self._under_predictive_gap(levels)
+        elif self.kind.widths is not None:
+            rates, upper = self._under_widths(levels)
+        elif self.value.price is None:
+            rates, upper = certified_curve(self.regions, levels, self.tolerance or _UTILITY_GAP)
         else:
-            rates[j], bound = programme.support(regions.mass * value.price, level)
-            upper[j] = value.constant + bound
-    return rates, upper
+            price = np.broadcast_to(self.value.price, (len(levels), *self.regions.mass.shape))
+            rates, upper = best_linear(self.regions, price, levels, self.tolerance or _SHARE_GAP)
+            upper += self.value.constant
+        values = self.value(rates)
+        order, upper = rising(values, upper)
+        return DecisionCurve(levels, rates[order], values[order], upper)
 
+    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
+        """As in `Solver`; no search starts from another."""
+        curve = self.curve(levels)
+        ones = np.swapaxes(curve.rates, 1, 2)  # (n, labels, groups)
+        numbers = curve.values.tolist(), curve.upper.tolist(), np.stack([1.0 - ones, ones], axis=-1)
+        return [
+            Solution(value, upper, each, partial(self.rule, x))
+            for value, upper, each, x in zip(*numbers, curve.rates, strict=True)
+        ]
 
-def _under_predictive_gap(
-    regions: Regions, value: Value, levels: Array, tolerance: float | None
-) -> tuple[Array, Array]:
-    search = PredictiveSearch(regions)
-    found = [search.best(value.price, float(e), tolerance or _PREDICTIVE_GAP) for e in levels]
-    constant = 0.0 if value.price is None else value.constant
-    return np.array([x for x, _ in found]), constant + np.array([bound for _, bound in found])
+    def spaced(self, points: int) -> Array:
+        """As in `Solver`."""
+        # no rate differs by more than one, and v of two labels and decisions is at most log 2
+        free = self.curve(np.ones(1)).rates[0]
+        wide = float(self.kind.measure(free, self.regions.mass)) - self.least
+        if self.maximize == "utility" and self.budget in ("independence", "predictive_gap"):
+            points = min(points, _SLOW)
+        if wide <= _NO_BUDGET:
+            return np.array([self.least])
+        return self.least + wide * np.linspace(0.0, 1.0, points) ** 2
 
+    def rule(self, rates: Array) -> ThresholdChannel:
+        """The rule that has these rates (groups, 2)."""
+        return rule_of(rates, self.curves, self.regions.mass, self.groups)
 
-def least_level(curves: Sequence[RocCurve], mass: Array, budget: str) -> float:
-    """The smallest level that a decision keeps: 0 for all but the predictive gap."""
-    if budget_named(budget).criterion != "sufficiency":
-        return 0.0
-    return PredictiveSearch(Regions([c.rates[c.hull] for c in curves], mass)).smallest[0]
+    def _under_widths(self, levels: Array) -> tuple[Array, Array]:
+        regions, value, programme = self.regions, self.value, Programme(self.regions, self.kind)
+        rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
+        exact = bool((programme.widths.max(0) > 0).all())  # at level 0 the groups are equal
+        for j, level in enumerate(levels.tolist()):
+            if level == 0 and exact:
+                rates[j] = regions.equal[int(value(regions.equal).argmax())]
+                upper[j] = value(rates[j])
+            elif value.price is None:
+                rates[j], upper[j] = programme.most_useful(level, self.tolerance or _SHARE_GAP)
+            else:
+                rates[j], bound = programme.support(regions.mass * value.price, level)
+                upper[j] = value.constant + bound
+        return rates, upper
 
-
-def regions_for(budget: Metric) -> type[Regions]:
-    """The kind of regions that a budget is measured on."""
-    return ParityRegions if budget.criterion == "independence" else Regions
+    def _under_predictive_gap(self, levels: Array) -> tuple[Array, Array]:
+        price, close = self.value.price, self.tolerance or _PREDICTIVE_GAP
+        found = [self.predictive.best(price, level, close) for level in levels.tolist()]
+        upper = np.array([bound for _, bound in found])
+        return np.array([x for x, _ in found]), self.value.constant + upper
 
 
 def group_curves(
@@ -173,24 +194,6 @@ def _shares(mass: Array) -> Array:
     if mass.sum(0).min() <= 0:
         raise InputError("One of the two labels has no weight: there is nothing to predict.")
     return mass / mass.sum()
-
-
-def best_rules(
-    curves: Sequence[RocCurve],
-    mass: Array,
-    levels: Array,
-    groups: Levels,
-    *,
-    maximize: str | Cost,
-    budget: str,
-    tolerance: float | None,
-) -> list[ThresholdChannel]:
-    """The best rule within each level of the budget, as in `solve`."""
-    found = solve(
-        curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
-        tolerance=tolerance,
-    )  # fmt: skip
-    return [rule_of(x, curves, mass, groups) for x in found.rates]
 
 
 def rule_of(
