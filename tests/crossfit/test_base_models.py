@@ -17,7 +17,7 @@ from separatrix.crossfit.base_models import (
     to_arrays,
 )
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.predictor import stored
+from separatrix.predictor import models
 
 NAMES = ["trees", "logistic", pytest.param("network", marks=pytest.mark.slow)]
 
@@ -50,7 +50,7 @@ def test_a_model_learns_and_comes_back_from_its_arrays(name):
     again = from_arrays(model.kind, arrays, ["no", "yes"])
     assert (again.predict_proba(X[300:]) == q).all()
     assert (again.predict(X[300:]) == model.predict(X[300:])).all()
-    kept = stored.model_from_bytes(stored.model_bytes(model))
+    kept = models.model_from_bytes(models.model_bytes(model))
     assert (kept.predict_proba(X[300:]) == q).all()
     assert kept.classes_.tolist() == ["no", "yes"]
 

@@ -83,7 +83,7 @@ def test_labels_are_not_traced_into_the_folder_of_a_numeric_target(tmp_path):
     out = tmp_path / "frontier"
     sx.trace(X, X[:, 0], sensitive_features=z, task="regression", estimator="linear", cv=3,
              out=out, progress=False)  # fmt: skip
-    with pytest.raises(InputError, match="numeric target"):
+    with pytest.raises(InputError, match="frontier of numbers"):
         traced(0.0, out=out)
 
 

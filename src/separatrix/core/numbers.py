@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,6 @@ def one_of(value: Any, name: str, *known: Any) -> None:
 
     >>> one_of("draw", "level", "draw", "score")
     """
-    if value not in known:
+    if not isinstance(value, Hashable) or value not in known:
         names = ", ".join(map(repr, known[:-1]))
         raise InputError(f"`{name}` must be {names} or {known[-1]!r}, got {value!r}.")

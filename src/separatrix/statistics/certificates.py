@@ -108,6 +108,7 @@ def violation_bound(
 
 def default_composition(table: CountTable, guarantee: str = "finite-sample") -> str:
     """The population's, except where only the observed one has a bound: weighted rows."""
+    one_of(guarantee, "guarantee", *GUARANTEES)
     return "observed" if guarantee == "finite-sample" and table.weighted else "population"
 
 
