@@ -54,17 +54,13 @@ def added_memory(work: Callable[[], Any]) -> float:
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
     gc.collect()
-    Path("/proc/self/clear_refs").write_text(
-        "5", encoding="utf-8"
-    )  # the peak starts again at what is held now
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts again at what is held now
     before = status("VmRSS")
     work()
     return max(status("VmHWM") - before, 0.0)
 
 
-def in_own_process(
-    module: str, name: str, *arguments: Any, python: str = sys.executable
-) -> dict[str, float]:
+def in_own_process(module: str, name: str, *arguments: Any, python: str = sys.executable) -> dict[str, float]:
     """Call <module>.<name>(*arguments) in a process of its own, so that the peak memory is that of
     it alone.
     """
@@ -89,10 +85,7 @@ def machine(*packages: str) -> str:
     """One line: the processor, its memory, Python and the packages that matter."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    model = next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
-        platform.processor(),
-    )
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     named = ", ".join(f"{name} {version(name)}" for name in packages)
     return (
@@ -132,9 +125,7 @@ def call(main: Callable[..., None], about: str, arguments: Sequence[str]) -> Non
     sequence takes several; words must be among those of its default. What is positional-only has
     no dashes.
     """
-    parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parameters = inspect.signature(main, eval_str=True).parameters.values()
     for one in parameters:
         alone, kind = one.kind is one.POSITIONAL_ONLY, one.annotation

@@ -22,9 +22,7 @@ train, new = slice(0, 6_000), slice(6_000, None)
 
 
 def fitted(budget: float, confidence: float | None) -> sx.FrontierClassifier:
-    model = sx.FrontierClassifier(
-        LogisticRegression(), max_eo_gap=budget, confidence=confidence, random_state=0
-    )
+    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=budget, confidence=confidence, random_state=0)
     return model.fit(X[train], y[train], sensitive_features=sex[train])
 
 

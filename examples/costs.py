@@ -21,9 +21,7 @@ costs = sx.Cost(false_positive=1, false_negative=5)
 
 print("maximize   cost per person  accuracy  EO gap")
 for name, maximize in (("accuracy", "accuracy"), ("costs", costs)):
-    model = sx.FrontierClassifier(
-        LogisticRegression(), maximize=maximize, max_eo_gap=0.05, random_state=0
-    )
+    model = sx.FrontierClassifier(LogisticRegression(), maximize=maximize, max_eo_gap=0.05, random_state=0)
     model.fit(X[train], y[train], sensitive_features=sex[train])
     decision = model.predict(X[new], sensitive_features=sex[new])
     cost = np.mean((decision > y[new]) + 5 * (decision < y[new]))

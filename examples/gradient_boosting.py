@@ -43,9 +43,7 @@ for budget in (0.05, 0.03):
 # %%
 # The same booster in fairlearn.
 
-peer = ThresholdOptimizer(
-    estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba"
-)
+peer = ThresholdOptimizer(estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba")
 peer.fit(X[fit], y[fit], sensitive_features=z[fit])
 decided = peer.predict(X[test], sensitive_features=z[test], random_state=0)
 show("fairlearn ThresholdOptimizer", decided)

@@ -37,9 +37,7 @@ X, X_new, y, y_new = train_test_split(table, repaid, test_size=0.4, random_state
 text = make_column_selector(dtype_exclude="number")
 encode = make_column_transformer((OneHotEncoder(), text), remainder="passthrough")
 pipeline = make_pipeline(encode, LGBMClassifier(n_estimators=30, n_jobs=1, verbose=-1))
-model = sx.FrontierClassifier(
-    pipeline, max_eo_gap=0.05, sensitive_columns="sex", cv=3, random_state=0
-)
+model = sx.FrontierClassifier(pipeline, max_eo_gap=0.05, sensitive_columns="sex", cv=3, random_state=0)
 search = GridSearchCV(model, {"estimator__lgbmclassifier__num_leaves": [4, 15]}, cv=2)
 search.fit(X, y)
 best = search.best_estimator_

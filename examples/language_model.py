@@ -43,9 +43,7 @@ def made_text(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 class LanguageModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, WIDTH), nn.ReLU()
-        )
+        self.body = nn.Sequential(nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, WIDTH), nn.ReLU())
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
@@ -57,9 +55,7 @@ def train(trade_off: float, steps: int = 150) -> LanguageModel:
     torch.manual_seed(0)
     model = LanguageModel()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    criterion = sx.nn.SeparationLoss(
-        trade_off, VOCABULARY, GROUPS, label_groups=WORD_CLASS, running=0.9
-    )
+    criterion = sx.nn.SeparationLoss(trade_off, VOCABULARY, GROUPS, label_groups=WORD_CLASS, running=0.9)
     words, y, z = made_text(steps * BATCH, seed=1)
     for batch in torch.arange(len(y)).split(BATCH):
         optimizer.zero_grad()

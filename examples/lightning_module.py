@@ -66,7 +66,5 @@ for trade_off in (0.0, 0.3):
     trainer.fit(model, DataLoader(rows, batch_size=512, shuffle=True))
     with torch.no_grad():
         chance = model(X[test]).sigmoid().numpy()
-    audits[trade_off] = audit = sx.audit(
-        y[test].numpy(), chance > 0.5, sensitive_features=z[test].numpy()
-    )
+    audits[trade_off] = audit = sx.audit(y[test].numpy(), chance > 0.5, sensitive_features=z[test].numpy())
     print(f"λ = {trade_off}: accuracy {audit.accuracy:.3f}, EO gap {audit.eo_gap:.3f}")

@@ -25,9 +25,7 @@ def week(broken: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 # The audit at selection fixes labels and groups. Looking every week is allowed: the probability of
 # ever raising a false alarm is at most 5 %, however often you look.
 
-reference = [
-    np.concatenate(columns) for columns in zip(*(week(False) for _ in range(8)), strict=True)
-]
+reference = [np.concatenate(columns) for columns in zip(*(week(False) for _ in range(8)), strict=True)]
 audit = sx.audit(reference[0], reference[1], sensitive_features=reference[2])
 monitor = sx.Monitor(audit, max_eo_gap=0.05, confidence=0.95)
 gaps = []

@@ -41,7 +41,4 @@ def fit(trade_off: float) -> nn.Sequential:
 for trade_off in (0.0, 0.7):
     posterior = fit(trade_off)(X[test]).softmax(1).detach().numpy()
     audit = sx.audit(y[test].numpy(), posterior, sensitive_features=z[test].numpy())
-    print(
-        f"λ = {trade_off}: v = {audit.violation:.5f}, u = {audit.utility:.5f}, EO gap = "
-        f"{audit.eo_gap:.3f}"
-    )
+    print(f"λ = {trade_off}: v = {audit.violation:.5f}, u = {audit.utility:.5f}, EO gap = {audit.eo_gap:.3f}")

@@ -34,9 +34,7 @@ class SeparationNet(NeuralNetClassifier):
 adult = sx.datasets.load("adult")
 rows = {"x": adult.X, "z": adult.z.astype(np.int64)}
 cut = len(adult) - 6_000
-seen, unseen = (
-    {name: values[part] for name, values in rows.items()} for part in (slice(cut), slice(cut, None))
-)
+seen, unseen = ({name: values[part] for name, values in rows.items()} for part in (slice(cut), slice(cut, None)))
 for trade_off in (0.0, 0.7):
     torch.manual_seed(0)
     net = SeparationNet(
@@ -56,7 +54,4 @@ for trade_off in (0.0, 0.7):
     )
     net.fit(seen, adult.y[:cut].astype(np.int64))
     audit = sx.audit(adult.y[cut:], net.predict_proba(unseen), sensitive_features=adult.z[cut:])
-    print(
-        f"λ = {trade_off}: v = {audit.violation:.5f}, u = {audit.utility:.5f}, EO gap = "
-        f"{audit.eo_gap:.3f}"
-    )
+    print(f"λ = {trade_off}: v = {audit.violation:.5f}, u = {audit.utility:.5f}, EO gap = {audit.eo_gap:.3f}")

@@ -9,12 +9,7 @@ from separatrix.nn.lanes import Recipe
 
 
 def batch(
-    lanes: int = 2,
-    rows: int = 50,
-    n_labels: int = 2,
-    n_groups: int = 2,
-    weight: bool = False,
-    seed: int = 0,
+    lanes: int = 2, rows: int = 50, n_labels: int = 2, n_groups: int = 2, weight: bool = False, seed: int = 0
 ) -> Batch:
     """Normal logits, codes and, if asked for, small whole weights with some zeros."""
     g = torch.Generator().manual_seed(seed)

@@ -80,27 +80,17 @@ def _sweep(folder: Path) -> None:
     from separatrix.frontier.sweep import Job, Source, grid, run
 
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
-    jobs = [
-        Job("cmi", (0.0, 0.3, 0.6, 1.0), changes=quick, keep=True),
-        Job("raw_cmi", (0.0, 0.5, 1.0), changes=quick),
-    ]
+    jobs = [Job("cmi", (0.0, 0.3, 0.6, 1.0), changes=quick, keep=True), Job("raw_cmi", (0.0, 0.5, 1.0), changes=quick)]
     jobs += [Job("erm", changes=quick, keep=True), Job("erm", inputs="x", changes=quick)]
     sources = [
-        Source(
-            name,
-            data=datasets.load(
-                "synthetic", law="bayes", n=1_500, labels=k, groups=k, random_state=k
-            ),
-        )
+        Source(name, data=datasets.load("synthetic", law="bayes", n=1_500, labels=k, groups=k, random_state=k))
         for name, k in (("two", 2), ("three", 3))
     ]
     run(grid(sources, jobs, folds=3), folder)
     v = np.linspace(0.0, 0.05, 6)
     store = Store(folder)
     for source in sources:
-        store.add_curve(
-            ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
-        )  # any concave curve does for drawing
+        store.add_curve(ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v)))  # any concave curve does for drawing
 
 
 @pytest.fixture(scope="session")
@@ -140,19 +130,11 @@ def traced_pay(tmp_path_factory):
 @pytest.fixture(scope="session")
 def browser():
     """Debian's Chromium through its own driver; nothing is downloaded."""
-    webdriver = pytest.importorskip(
-        "selenium.webdriver", reason="selenium (a [dev] dependency) is not installed"
-    )
-    chromium = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium (a [dev] dependency) is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        pytest.skip(
-            "no Chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
-        )
+        pytest.skip("no Chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in (

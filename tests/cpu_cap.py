@@ -29,8 +29,7 @@ EXCEPTIONS = {
     "tests/test_docs.py::test_the_code_of_the_page_runs[docs/start.md]": 15.0,
     "tests/test_docs.py::test_the_code_of_the_page_runs[README.md]": 15.0,
     "tests/test_cli.py::test_the_same_trace_again_changes_nothing": 4.0,
-    "tests/integrations/test_mlflow.py::test_the_report_and_the_table_of_a_frontier_are_"
-    "artifacts": 2.0,
+    "tests/integrations/test_mlflow.py::test_the_report_and_the_table_of_a_frontier_are_artifacts": 2.0,
     "tests/frontier/test_shipping.py::test_select_and_predict_on_the_command_line": 5.0,
     "tests/predictor/test_saving.py::test_loading_needs_no_torch": 3.0,
     "tests/frontier/test_tracing.py::test_plot_and_report_are_whole_files": 3.0,

@@ -28,9 +28,7 @@ def cases(count):
     """So many cases; nothing to shrink in a number."""
     quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
     phases = (Phase.explicit, Phase.generate)
-    return settings(
-        max_examples=count * TIMES, suppress_health_check=quiet, phases=phases, deadline=None
-    )
+    return settings(max_examples=count * TIMES, suppress_health_check=quiet, phases=phases, deadline=None)
 
 
 def told(call, *, by_sklearn=False):

@@ -134,9 +134,7 @@ def column(rng, n):
     if kind == 9:
         return np.ma.masked_array(base, rng.random(n) < 0.2)
     if kind == 10:
-        return pd.Categorical(
-            [pick(rng, ("a", "b", None)) for _ in range(n)], categories=["b", "a", "c"]
-        )
+        return pd.Categorical([pick(rng, ("a", "b", None)) for _ in range(n)], categories=["b", "a", "c"])
     if kind == 11:
         return rng.integers(0, 2**62, n) + pick(rng, (0, 2**62, -(2**62)))
     if kind == 12:
@@ -151,9 +149,7 @@ def column(rng, n):
         names = pick(rng, ([0, 1], ["a", "a"], [None, 1]))
         return pd.DataFrame(rng.integers(0, 2, (n, 2)), columns=names)
     if kind == 17:
-        return base.astype(
-            pick(rng, ("float16", "uint64", "S3", "U9", "object", "longdouble", "m8[s]"))
-        )
+        return base.astype(pick(rng, ("float16", "uint64", "S3", "U9", "object", "longdouble", "m8[s]")))
     if kind == 18:
         x = np.column_stack([rng.random(n), rng.random(n)])
         x[int(rng.integers(n)), 0] = pick(rng, (np.nan, -0.1, 2.0, np.inf, 0.5))

@@ -28,9 +28,7 @@ def leaking(n: int = 3000, n_labels: int = 2, n_groups: int = 2, seed: int = 0) 
     rng = np.random.default_rng(seed)
     y, z = rng.integers(0, n_labels, n), rng.integers(0, n_groups, n)
     signal = 1.5 * (y - (n_labels - 1) / 2) + rng.normal(size=n)
-    mixed = (
-        2.0 * (y - (n_labels - 1) / 2) + 1.5 * (z - (n_groups - 1) / 2) + 0.5 * rng.normal(size=n)
-    )
+    mixed = 2.0 * (y - (n_labels - 1) / 2) + 1.5 * (z - (n_groups - 1) / 2) + 0.5 * rng.normal(size=n)
     return Sample(np.stack([signal, mixed, rng.normal(size=n)], 1), y, z, n_labels, n_groups)
 
 
@@ -54,22 +52,15 @@ class Reached(NamedTuple):
     fitted: Fitted
 
 
-def reach(
-    name: str, sample: Sample, trade_offs: Sequence[float], recipe: Recipe = RECIPE, z: bool = False
-) -> Reached:
+def reach(name: str, sample: Sample, trade_offs: Sequence[float], recipe: Recipe = RECIPE, z: bool = False) -> Reached:
     """Train `name` on all rows, without the group as an input unless `z`, and measure the
     randomised policies.
     """
-    fitted = methods.fit(
-        name, sample, [Lane(t) for t in trade_offs], recipe=recipe, use_sensitive=z
-    )
+    fitted = methods.fit(name, sample, [Lane(t) for t in trade_offs], recipe=recipe, use_sensitive=z)
     q = fitted.posteriors(sample.X, sample.z)
     counts = tables(q, sample.y, sample.z, sample.n_labels, sample.n_groups)
     return Reached(
-        information.conditional_mutual_information(counts),
-        information.mutual_information(counts),
-        q,
-        fitted,
+        information.conditional_mutual_information(counts), information.mutual_information(counts), q, fitted
     )
 
 

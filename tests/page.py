@@ -20,9 +20,7 @@ class Page:
 
     def emulate(self, *, media: str = "", scheme: str | None = None) -> None:
         features = [] if scheme is None else [{"name": "prefers-color-scheme", "value": scheme}]
-        self.browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"media": media, "features": features}
-        )
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
     def find(self, css: str, within: WebElement | None = None) -> WebElement:
         return (within or self.browser).find_element(By.CSS_SELECTOR, css)
@@ -34,9 +32,7 @@ class Page:
         return self.find(css).text
 
     def number(self, metric: str, column: str = "chosen", of: str = "value") -> float:
-        shown = self.find(
-            f"#chosen tr[data-metric={metric}] td[data-column={column}]"
-        ).get_attribute(f"data-{of}")
+        shown = self.find(f"#chosen tr[data-metric={metric}] td[data-column={column}]").get_attribute(f"data-{of}")
         return float(shown) if shown else float("nan")
 
     def weight(self) -> float:
@@ -44,10 +40,7 @@ class Page:
 
     def points(self) -> list[tuple[str, WebElement]]:
         """The drawn points, each with its name."""
-        return [
-            (point.get_attribute("aria-label").split(";")[0], point)
-            for point in self.all("#plot .point")
-        ]
+        return [(point.get_attribute("aria-label").split(";")[0], point) for point in self.all("#plot .point")]
 
     def places(self) -> dict[str, list[float]]:
         """Where the points are drawn, by name: pixels to the right and down."""

@@ -8,14 +8,9 @@ import numpy as np
 def people(n=1_500, seed=0):
     """Raw rows in which pay follows age, job and sex."""
     rng = np.random.default_rng(seed)
-    sex, job = (
-        rng.choice(["f", "m"], n),
-        rng.choice(["cook", "nurse", "pilot"], n, p=[0.5, 0.3, 0.2]),
-    )
+    sex, job = (rng.choice(["f", "m"], n), rng.choice(["cook", "nurse", "pilot"], n, p=[0.5, 0.3, 0.2]))
     age = rng.normal(40, 10, n).round(1)
-    score = (
-        0.05 * (age - 40) + 1.2 * (job == "pilot") + 0.9 * (sex == "m") - 0.8 + rng.logistic(size=n)
-    )
+    score = 0.05 * (age - 40) + 1.2 * (job == "pilot") + 0.9 * (sex == "m") - 0.8 + rng.logistic(size=n)
     return {"age": age, "job": job, "sex": sex, "pay": np.where(score > 0, "high", "low")}
 
 

@@ -34,11 +34,7 @@ class Done(NamedTuple):
 def run(*arguments: object) -> Done:
     """One command in this process; `test_help_and_version` starts real ones."""
     out, err = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["separatrix", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -74,12 +70,8 @@ def folder(tmp_path_factory) -> Path:
     y = rng.choice(["<=50K", ">50K"], n)
     sex = rng.choice(["Female", "Male"], n)
     p = np.clip(0.5 * rng.random(n) + 0.3 * (y == ">50K") + 0.2 * (sex == "Male"), 0, 1)
-    frame = pl.DataFrame(
-        {"income": y, "sex": sex, "race": rng.choice(["a", "b"], n), "score": p, "q": 1 - p}
-    )
-    frame = frame.with_columns(
-        decision=pl.when(pl.col("score") > 0.5).then(pl.lit(">50K")).otherwise(pl.lit("<=50K"))
-    )
+    frame = pl.DataFrame({"income": y, "sex": sex, "race": rng.choice(["a", "b"], n), "score": p, "q": 1 - p})
+    frame = frame.with_columns(decision=pl.when(pl.col("score") > 0.5).then(pl.lit(">50K")).otherwise(pl.lit("<=50K")))
     frame.write_csv(folder / "predictions.csv")
     for component in range(3):
         frame[component::3].write_parquet(folder / f"component-{component}.parquet")
@@ -93,19 +85,9 @@ def test_audit_of_numbers(tmp_path):
     sex, age = rng.choice(["f", "m"], 2_000), np.round(40 + 10 * e + rng.normal(size=2_000))
     frame = pl.DataFrame({"wage": y, "sex": sex, "age": age, "u": y + e + (sex == "m")})
     frame.write_csv(tmp_path / "wages.csv")
-    asked = [
-        "audit",
-        tmp_path / "wages.csv",
-        "--target",
-        "wage",
-        "--prediction",
-        "u",
-        "--regression",
-    ]
+    asked = ["audit", tmp_path / "wages.csv", "--target", "wage", "--prediction", "u", "--regression"]
     page = tmp_path / "page.html"
-    done = run(
-        *asked, "--sensitive", "sex", "--html", page, "--fail-above", "violation_lower=0.001"
-    )
+    done = run(*asked, "--sensitive", "sex", "--html", page, "--fail-above", "violation_lower=0.001")
     assert done.returncode == 3
     assert done.stdout.startswith("Among people with the same outcome, predictions for m")
     assert done.stderr.startswith("separatrix: violation_lower is ")
@@ -119,14 +101,7 @@ def test_audit_of_numbers(tmp_path):
 
 def test_audit_of_a_csv_prints_a_table(folder):
     done = run(
-        "audit",
-        folder / "predictions.csv",
-        "--target",
-        "income",
-        "--sensitive",
-        "sex",
-        "--prediction",
-        "decision",
+        "audit", folder / "predictions.csv", "--target", "income", "--sensitive", "sex", "--prediction", "decision"
     )
     assert done.returncode == 0, done.stderr
     assert "violation v = I(U;Z|Y)" in done.stdout
@@ -135,16 +110,7 @@ def test_audit_of_a_csv_prints_a_table(folder):
 
 
 def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
-    common = (
-        "audit",
-        folder / "predictions.csv",
-        "--target",
-        "income",
-        "--sensitive",
-        "sex",
-        "--prediction",
-        "score",
-    )
+    common = ("audit", folder / "predictions.csv", "--target", "income", "--sensitive", "sex", "--prediction", "score")
     done = run(*common, "--score", "--json", "--html", folder / "score.html")
     assert done.returncode == 0, done.stderr
     page = (folder / "score.html").read_text()
@@ -168,16 +134,7 @@ def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
 )
 def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, what):
     column = "score" if "--score" in more else "decision"
-    common = (
-        "audit",
-        folder / "predictions.csv",
-        "--target",
-        "income",
-        "--sensitive",
-        "sex",
-        "--prediction",
-        column,
-    )
+    common = ("audit", folder / "predictions.csv", "--target", "income", "--sensitive", "sex", "--prediction", column)
     done = run(*common, *more)
     assert done.returncode == status, done.stderr
     assert what in done.stderr
@@ -186,17 +143,7 @@ def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, wha
 
 
 def test_a_glob_of_parquet_files_equals_the_csv(folder):
-    common = (
-        "--target",
-        "income",
-        "--sensitive",
-        "sex",
-        "--sensitive",
-        "race",
-        "--prediction",
-        "decision",
-        "--json",
-    )
+    common = ("--target", "income", "--sensitive", "sex", "--sensitive", "race", "--prediction", "decision", "--json")
     whole, components = (
         run("audit", folder / "predictions.csv", *common),
         run("audit", folder / "component-*.parquet", *common),
@@ -205,9 +152,7 @@ def test_a_glob_of_parquet_files_equals_the_csv(folder):
     assert a["rows"] == b["rows"] == 3_000
     assert a["violation"] == pytest.approx(b["violation"], abs=1e-12)
     frame = pl.read_csv(folder / "predictions.csv")
-    expected = sx.audit(
-        frame, target="income", sensitive_features=["sex", "race"], prediction="decision"
-    )
+    expected = sx.audit(frame, target="income", sensitive_features=["sex", "race"], prediction="decision")
     assert a["violation"] == pytest.approx(expected.violation, abs=1e-12)
 
 
@@ -234,10 +179,7 @@ def test_html_page_escapes_the_users_names(folder, tmp_path):
     assert "<script" not in written
     assert "&lt;script&gt;" in written
     assert "http" not in written  # opens offline
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "evil.csv",
-        "page.html",
-    ]  # nothing half-written
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.csv", "page.html"]  # nothing half-written
 
 
 GOOD = ("--target", "income", "--sensitive", "sex", "--prediction", "decision")
@@ -248,15 +190,7 @@ GOOD = ("--target", "income", "--sensitive", "sex", "--prediction", "decision")
     [
         (["nowhere.csv", *GOOD], "no file"),
         (
-            [
-                "{folder}/predictions.csv",
-                "--target",
-                "incone",
-                "--sensitive",
-                "sex",
-                "--prediction",
-                "decision",
-            ],
+            ["{folder}/predictions.csv", "--target", "incone", "--sensitive", "sex", "--prediction", "decision"],
             "Did you mean 'income'",
         ),
         (["{folder}/predictions.csv", *GOOD, "--confidence", "95"], "0.95"),
@@ -291,9 +225,7 @@ def people(tmp_path_factory) -> Path:
     rng = np.random.default_rng(1)
     n = 500
     sex, age = rng.choice(["f", "m"], n), rng.normal(40, 10, n).round(1)
-    hired = np.where(
-        0.05 * (age - 40) + 0.7 * (sex == "m") + rng.normal(0, 1, n) > 0.3, "yes", "no"
-    )
+    hired = np.where(0.05 * (age - 40) + 0.7 * (sex == "m") + rng.normal(0, 1, n) > 0.3, "yes", "no")
     path = tmp_path_factory.mktemp("people") / "people.csv"
     pl.DataFrame({"age": age, "sex": sex, "hired": hired}).write_csv(path)
     return path
@@ -356,10 +288,7 @@ def test_the_same_trace_again_changes_nothing(traced_file):
     [
         (["nowhere.csv", "--out", "{out}"], "neither a file nor a dataset; the datasets are"),
         (["{people}", "--out", "{out}"], "Name the columns"),
-        (
-            ["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"],
-            "no column 'sexe'",
-        ),
+        (["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"], "no column 'sexe'"),
         (["adult", "--target", "income", "--out", "{out}"], "knows its columns"),
         (["adult", "--out", "{out}", "--method", "cni"], "no method 'cni'"),
         (["adult", "--out", "{out}", "--backend", "dask"], "address of a Dask scheduler"),
@@ -373,25 +302,11 @@ def test_a_bad_trace_is_one_sentence_and_status_two(people, tmp_path, refused, a
 @pytest.mark.nightly
 def test_benchmark_writes_tables_and_figures(tmp_path):
     done = run(
-        "benchmark",
-        "synthetic",
-        "--quick",
-        "--method",
-        "erm",
-        "--method",
-        "uniform",
-        "--out",
-        tmp_path,
-        "--jobs",
-        "1",
+        "benchmark", "synthetic", "--quick", "--method", "erm", "--method", "uniform", "--out", tmp_path, "--jobs", "1"
     )
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert {
-        "synthetic-operating_points.csv",
-        "synthetic-randomized.md",
-        "synthetic-envelopes.tex",
-    } <= names
+    assert {"synthetic-operating_points.csv", "synthetic-randomized.md", "synthetic-envelopes.tex"} <= names
     assert "added" in done.stdout
     assert list((tmp_path / "figures").glob("*.png"))
 
@@ -420,17 +335,7 @@ def test_listings_name_every_dataset_and_method():
 
 def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
     common = "limit", folder / "component-*.parquet", "--target", "income", "--sensitive", "sex"
-    done = run(
-        *common,
-        "--score",
-        "score",
-        "--maximize",
-        "accuracy",
-        "--budget",
-        "eo_gap",
-        "--level",
-        "0.01",
-    )
+    done = run(*common, "--score", "score", "--maximize", "accuracy", "--budget", "eo_gap", "--level", "0.01")
     assert done.returncode == 0, done.stderr
     assert "any binary decision, by EO gap" in done.stdout
     assert "0.01" in done.stdout

@@ -51,10 +51,7 @@ def test_the_standard_input_is_the_same_as_a_file(table, tmp_path):
     file = tmp_path / "table.csv"
     file.write_text(table)
     arguments = [*COLUMNS, "--prediction", "u", "--json"]
-    from_file, from_stdin = (
-        run("audit", file, *arguments),
-        run("audit", "-", *arguments, given=table),
-    )
+    from_file, from_stdin = (run("audit", file, *arguments), run("audit", "-", *arguments, given=table))
     assert from_stdin.exit_code == 0, from_stdin.output
     assert json.loads(from_stdin.stdout) == json.loads(from_file.stdout)
 
@@ -111,10 +108,7 @@ def test_completion_is_offered():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            "audit t.csv --target y --sensitive z",
-            "Missing option '--prediction'. See `separatrix audit --help`.",
-        ),
+        ("audit t.csv --target y --sensitive z", "Missing option '--prediction'. See `separatrix audit --help`."),
         ("report", "Missing argument"),
         ("datasets --x", "No such option"),
         ("methods foo", "(foo). See `separatrix methods --help`."),
@@ -140,9 +134,7 @@ def test_a_wrong_call_is_one_sentence_in_the_words_of_the_command_line(
     assert printed.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("more", "status"), [([], 0), (["--fail-above", "eo_gap=0"], 3)], ids=["done", "above"]
-)
+@pytest.mark.parametrize(("more", "status"), [([], 0), (["--fail-above", "eo_gap=0"], 3)], ids=["done", "above"])
 def test_the_status_of_a_command_is_that_of_the_process(more, status, table, tmp_path, monkeypatch):
     file = tmp_path / "t.csv"
     file.write_text(table)
@@ -172,9 +164,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=lambda one: " ".join(one[5:]))
-def test_a_refusal_names_options_that_the_command_has(
-    arguments, table, tmp_path, monkeypatch, capsys
-):
+def test_a_refusal_names_options_that_the_command_has(arguments, table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text(table)
     monkeypatch.setattr(sys, "argv", ["separatrix", *arguments])

@@ -47,22 +47,12 @@ def home(tmp_path):
 
 def writers(single, home):
     """Everything that writes, by name."""
-    monitor = sx.Monitor(
-        single.counts(rows := people(200, seed=61), rows["pay"]), max_violation=0.01
-    )
+    monitor = sx.Monitor(single.counts(rows := people(200, seed=61), rows["pay"]), max_violation=0.01)
     return {
-        "predict to csv": lambda out: predict_file(
-            single, home / "rows.csv", out / "out.csv", random_state=0
-        ),
-        "predict to parquet": lambda out: predict_file(
-            single, home / "rows.csv", out / "out.parquet", random_state=0
-        ),
+        "predict to csv": lambda out: predict_file(single, home / "rows.csv", out / "out.csv", random_state=0),
+        "predict to parquet": lambda out: predict_file(single, home / "rows.csv", out / "out.parquet", random_state=0),
         "log": lambda out: predict_file(
-            single,
-            home / "rows.csv",
-            home / "fine.csv",
-            random_state=0,
-            log=out / "log.jsonl",
+            single, home / "rows.csv", home / "fine.csv", random_state=0, log=out / "log.jsonl"
         ),
         "save": lambda out: single.save(out / "model"),
         "monitor": lambda out: monitor.save(out / "monitor.json"),
@@ -91,9 +81,7 @@ def test_a_full_disk_keeps_the_old_model(single, mixture, tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize(
-    "what", ["predict to csv", "predict to parquet", "log", "save", "monitor", "bytes"]
-)
+@pytest.mark.parametrize("what", ["predict to csv", "predict to parquet", "log", "save", "monitor", "bytes"])
 def test_a_folder_that_cannot_be_written_is_one_sentence(single, home, what):
     """A file in place of the folder: root may write everywhere else."""
     (home / "out").write_text("")

@@ -51,9 +51,7 @@ RUN = [page for page in PAGES if any(block[0] in ("python", "console") for block
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, marks=pytest.mark.nightly if p.stem in DEAR else ()) for p in RUN],
-    ids=_name,
+    "page", [pytest.param(p, marks=pytest.mark.nightly if p.stem in DEAR else ()) for p in RUN], ids=_name
 )
 def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch):
     """No block raises, no command ends with an error."""

@@ -26,9 +26,7 @@ with {kind}(Path(sys.argv[1])) as temporary:
 @pytest.mark.parametrize("kind", ["whole_file", "whole_folder"])
 def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path):
     script = KILLED.format(kind=kind)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL
     assert os.listdir(tmp_path) == [done.stdout.strip()]
     write_whole(tmp_path / "b", b"x")
@@ -40,10 +38,7 @@ def test_what_another_process_still_writes_stays(tmp_path):
         "os.kill(os.getpid(), signal.SIGKILL)", "input(); temporary.write_text('late')"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "a")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", script, str(tmp_path / "a")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as writer:
         name = writer.stdout.readline().strip()
         remove_stale(tmp_path)

@@ -45,9 +45,7 @@ def test_links_of_the_readme_lead_to_files_and_are_absolute_on_pypi():
     text = readme = (ROOT / "README.md").read_text()
     for rule in hooks["substitutions"]:
         text = re.sub(rule["pattern"], rule["replacement"], text)
-    relative = re.findall(
-        r"\]\((?!https?:)([^)]+)\)|(?:src|srcset)=\"(?!https?:)([^\"]+)\"", readme
-    )
+    relative = re.findall(r"\]\((?!https?:)([^)]+)\)|(?:src|srcset)=\"(?!https?:)([^\"]+)\"", readme)
     files = {a or b for a, b in relative}
     assert {name for name in files if not (ROOT / name).exists()} == set()
     source = PROJECT["project"]["urls"]["Source"]

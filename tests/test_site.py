@@ -14,10 +14,7 @@ import separatrix as sx
 SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: run `make docs`"),
-]
+pytestmark = [pytest.mark.site, pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: run `make docs`")]
 
 
 class _Reader(HTMLParser):
@@ -90,9 +87,7 @@ def test_pages_are_readable_on_a_phone_without_an_error(browser, scheme):
     try:
         for page in shown:
             browser.get(page.as_uri())
-            too_wide = browser.execute_script(
-                "return document.documentElement.scrollWidth > window.innerWidth"
-            )
+            too_wide = browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
             wide += [str(page.relative_to(SITE))] if too_wide else []
             errors += [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
         assert browser.execute_script("return document.documentElement.dataset.theme") == scheme

@@ -64,9 +64,7 @@ def table(rooms: dict[str, dict[str, int]], files: bool = False) -> str:
     rows = [f"{'room':<28}{'files':>7}{'lines':>9}  longest file"]
     for room, found in sorted(rooms.items(), key=lambda item: -sum(item[1].values())):
         longest = max(found, key=lambda name: found[name])
-        rows.append(
-            f"{room:<28}{len(found):>7,}{sum(found.values()):>9,}  {longest} ({found[longest]:,})"
-        )
+        rows.append(f"{room:<28}{len(found):>7,}{sum(found.values()):>9,}  {longest} ({found[longest]:,})")
         if files:
             rows += [f"    {name:<31}{lines:>9,}" for name, lines in found.items()]
     n_files = sum(len(found) for found in rooms.values())

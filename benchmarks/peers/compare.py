@@ -68,9 +68,7 @@ def trace(line: Line, data: str, seed: int, folder: Path, quick: bool) -> bool:
     return trace_rows(line, rows, out, folder, quick)
 
 
-def trace_rows(
-    line: Line, rows: Path, out: Path, folder: Path, quick: bool = False, folds: int = 0
-) -> bool:
+def trace_rows(line: Line, rows: Path, out: Path, folder: Path, quick: bool = False, folds: int = 0) -> bool:
     """Trace one series on a file of rows, a peer in its environment; whether it worked."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_suffix(".part.npz")
@@ -85,9 +83,7 @@ def trace_rows(
         environment = os.environ | ONE_CORE
         environment.pop("PYTHONPATH", None)
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=environment, timeout=PATIENCE, preexec_fn=_limit_memory
-            )
+            done = subprocess.run(command, cwd=ROOT, env=environment, timeout=PATIENCE, preexec_fn=_limit_memory)
         except subprocess.TimeoutExpired:
             return False
         if done.returncode:

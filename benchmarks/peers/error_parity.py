@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 from error_parity import RelaxedThresholdOptimizer
-from error_parity.classifiers import (
-    BinaryClassifier,
-    BinaryClassifierAtROCDiagonal,
-    RandomizedClassifier,
-)
+from error_parity.classifiers import BinaryClassifier, BinaryClassifierAtROCDiagonal, RandomizedClassifier
 from numpy.typing import NDArray
 
 from benchmarks.peers.protocol import COSTS, GAPS, Array, Fold, Predict, Series, main, mean_over
@@ -56,10 +52,7 @@ def _probability(rule: Any, s: Array) -> Array:
     if isinstance(rule, BinaryClassifierAtROCDiagonal):
         return np.full(len(s), rule.target_fpr)
     if isinstance(rule, RandomizedClassifier):
-        return sum(
-            p * _probability(c, s)
-            for p, c in zip(rule.probabilities, rule.classifiers, strict=True)
-        )
+        return sum(p * _probability(c, s) for p, c in zip(rule.probabilities, rule.classifiers, strict=True))
     # a point inside the ROC region mixes in a coin, a closure over its probability of a one
     cells = (cell.cell_contents for cell in rule.__closure__)
     names = dict(zip(rule.__code__.co_freevars, cells, strict=True))

@@ -43,9 +43,7 @@ class Scores(ClassifierMixin, BaseEstimator):
 def rule_of(scores: Array, y: Any, z: Any, **how: Any) -> ThresholdOptimizer:
     """ThresholdOptimizer for given scores: equalized odds and accuracy unless `how` says else."""
     asked = {"constraints": "equalized_odds", "objective": "accuracy_score"} | how
-    rule = ThresholdOptimizer(
-        estimator=Scores(), prefit=True, predict_method="predict_proba", **asked
-    )
+    rule = ThresholdOptimizer(estimator=Scores(), prefit=True, predict_method="predict_proba", **asked)
     return rule.fit(scores[:, None], y, sensitive_features=z)
 
 
@@ -90,9 +88,7 @@ def mixtures(blind: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predic
 
 SERIES = {
     "ThresholdOptimizer": Series(
-        "equalized_odds; accuracy and balanced accuracy, a point each",
-        thresholds,
-        trees="cross-fitted",
+        "equalized_odds; accuracy and balanced accuracy, a point each", thresholds, trees="cross-fitted"
     )
 } | {
     f"ExponentiatedGradient, {'X alone' if blind else '[Z|X]'}": Series(

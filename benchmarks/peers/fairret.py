@@ -35,9 +35,7 @@ def _fit(features: NDArray[Any], train: Rows, strength: float, epochs: int) -> n
     X = torch.from_numpy(np.ascontiguousarray(features))
     y = torch.from_numpy(train.y).float()[:, None]
     sens = nn.functional.one_hot(torch.from_numpy(train.z)).float()
-    model = nn.Sequential(
-        nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    )
+    model = nn.Sequential(nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     penalties = [NormLoss(TruePositiveRate()), NormLoss(FalsePositiveRate())]
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (len(X) // BATCH))
@@ -47,9 +45,7 @@ def _fit(features: NDArray[Any], train: Rows, strength: float, epochs: int) -> n
             logit = model(X[rows])
             loss = nn.functional.binary_cross_entropy_with_logits(logit, y[rows])
             if strength:
-                loss = loss + strength * sum(
-                    penalty(logit, sens[rows], y[rows]) for penalty in penalties
-                )
+                loss = loss + strength * sum(penalty(logit, sens[rows], y[rows]) for penalty in penalties)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

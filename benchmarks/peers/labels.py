@@ -77,9 +77,7 @@ def points(rows: Arrays, maximize: str) -> np.ndarray:
     return np.array(out)
 
 
-def main(
-    dataset: str, /, folds: int = 2, only: int = -1, maximize: Sequence[str] = tuple(PRICES)
-) -> None:
+def main(dataset: str, /, folds: int = 2, only: int = -1, maximize: Sequence[str] = tuple(PRICES)) -> None:
     """Print what each price of v reaches on unseen rows."""
     found: dict[str, list[np.ndarray]] = {name: [] for name in maximize}
     for fold in range(folds) if only < 0 else [only]:

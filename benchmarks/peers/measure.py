@@ -120,8 +120,7 @@ def nested(path: Path_, asked: Sequence[float], coin: bool) -> Answers:
 def together(parts: Sequence[Answers]) -> Answers:
     """The answers of several seeds, whose folds stand side by side."""
     joined = (
-        np.concatenate([getattr(part, name) for part in parts], axis=-1)
-        for name in ("y", "x", "floor", "constant")
+        np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in ("y", "x", "floor", "constant")
     )
     return Answers(*joined, parts[0].gap)
 
@@ -193,10 +192,7 @@ def measured(file: Path, rows: Path, plane: str, gives: str, point: str = "") ->
 def joined(paths: list[Path_]) -> Path_:
     """The points of several series as one path, on the folds that all have."""
     folds = min(path.y.shape[1] for path in paths)
-    x, floor, y = (
-        np.concatenate([getattr(path, name)[:, :folds] for path in paths])
-        for name in ("x", "floor", "y")
-    )
+    x, floor, y = (np.concatenate([getattr(path, name)[:, :folds] for path in paths]) for name in ("x", "floor", "y"))
     return Path_(x, floor, y, paths[0].constant[:folds], paths[0].gap)
 
 

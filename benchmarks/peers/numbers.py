@@ -106,9 +106,7 @@ def adult_age() -> Table:
     return Table(np.asarray(data.X, float), data.y.astype(float), age, base, n, len(age) - n)
 
 
-def honest(
-    table: Table, rows: NDArray[np.intp], X: Array
-) -> tuple[Array, Callable[[Array], Array]]:
+def honest(table: Table, rows: NDArray[np.intp], X: Array) -> tuple[Array, Callable[[Array], Array]]:
     """Predictions of unseen training rows, and the mean of the five models for new ones."""
     fold = np.random.default_rng(0).integers(0, 5, len(rows))
     members = [clone(table.base).fit(X[fold != k], table.y[rows][fold != k]) for k in range(5)]

@@ -12,18 +12,7 @@ import numpy as np
 
 import separatrix as sx
 from benchmarks.peers.measure import REFUSED
-from benchmarks.peers.protocol import (
-    COSTS,
-    GAPS,
-    NATS,
-    Array,
-    Fold,
-    Predict,
-    Scored,
-    Series,
-    main,
-    mean_over,
-)
+from benchmarks.peers.protocol import COSTS, GAPS, NATS, Array, Fold, Predict, Scored, Series, main, mean_over
 from benchmarks.peers.rows import booster
 from separatrix import methods
 from separatrix.methods import Lane, Sample
@@ -112,18 +101,14 @@ def plain(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     yield "plain", partial(np.mean, own, axis=0)
 
 
-def boosting(
-    recipe: str, use_sensitive: bool, fold: Fold, quick: bool
-) -> Iterator[tuple[str, Predict]]:
+def boosting(recipe: str, use_sensitive: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """`cmi_boosting`, its whole grid of λ at once."""
     train, test = (fold.train.X, fold.test.X) if use_sensitive else fold.blind_rows
     groups = int(fold.train.z.max()) + 1
     grid = methods.get("cmi_boosting").grid()
     grid = grid[::5] if quick else grid
     sample = Sample(train, fold.train.y, fold.train.z, 2, groups)
-    fitted = methods.fit(
-        "cmi_boosting", sample, [Lane(t) for t in grid], recipe=recipe, use_sensitive=use_sensitive
-    )
+    fitted = methods.fit("cmi_boosting", sample, [Lane(t) for t in grid], recipe=recipe, use_sensitive=use_sensitive)
     for i, trade_off in enumerate(grid):
         yield f"λ {trade_off:g}", partial(_lane, fitted, i, test, fold.test.z)
 
@@ -153,13 +138,9 @@ SERIES = {
     "trees, [Z|X]": Series("as they come", partial(plain, "cross-fitted"), "cross-fitted"),
     "trees, X alone": Series("as they come", partial(plain, "joint"), "joint"),
     **_ASKED,
-    "SeparatedScorer": Series(
-        f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}", scores, "cross-fitted"
-    ),
+    "SeparatedScorer": Series(f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}", scores, "cross-fitted"),
     "SeparatedScorer(blind)": Series(
-        f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z | x) of the same trees",
-        blind_score_path,
-        "joint",
+        f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z | x) of the same trees", blind_score_path, "joint"
     ),
     **_BOOSTING,
 }

@@ -20,17 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from benchmarks._measuring import DOCS, machine, publish
-from benchmarks.peers.measure import (
-    PLANES,
-    REFUSED,
-    Answers,
-    Path_,
-    joined,
-    kept,
-    measured,
-    nested,
-    together,
-)
+from benchmarks.peers.measure import PLANES, REFUSED, Answers, Path_, joined, kept, measured, nested, together
 from benchmarks.peers.ours import MODES
 from benchmarks.peers.roster import COLOURS, LINES, OURS, PLAIN, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, TITLES, TREES, UNSEEN
@@ -69,9 +59,7 @@ def lines_of(package: str, blind: bool) -> tuple[Line, ...]:
 Fold = tuple[int, int]  # seed, fold
 
 
-def reached(
-    folder: Path, data: str, package: str, blind: bool, plane: str
-) -> tuple[list[Fold], Answers] | None:
+def reached(folder: Path, data: str, package: str, blind: bool, plane: str) -> tuple[list[Fold], Answers] | None:
     """What the points of a package, together, reach within the plane's budgets."""
     folds: list[Fold] = []
     parts = []

@@ -80,9 +80,7 @@ def of_dataset(results: Results, dataset: str) -> None:
     print(cost_of(results, dataset))
 
 
-def main(
-    folders: Sequence[Path], /, again: Sequence[Path] = (), only: Sequence[str] = PARTS
-) -> None:
+def main(folders: Sequence[Path], /, again: Sequence[Path] = (), only: Sequence[str] = PARTS) -> None:
     """Write tables and figures of results, or the parts that were asked for."""
     found = by_dataset(folders)
     if "tables" in only:

@@ -9,29 +9,17 @@ import numpy as np
 
 from benchmarks.peers.paper_summary import paths
 from separatrix.core.envelope import PLANES, majority_rate, pareto
-from separatrix.frontier.results import (
-    REFERENCES,
-    Results,
-    Series,
-    legend_names,
-    means,
-    select,
-    series,
-)
+from separatrix.frontier.results import REFERENCES, Results, Series, legend_names, means, select, series
 from separatrix.frontier.tables import BOUNDED
 from separatrix.report.figures import blank_figure, finish, root_scale, shared_legend, write_figure
 
-METHOD = paths(
-    "cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x"
-)
+METHOD = paths("cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x")
 USE = paths(
     "postprocessing", "cmi_boosting", "cmi_boosting:score", "cmi", "cmi:score",
     "threshold_optimizer", "erm", "erm@x",
 )  # fmt: skip
 COST = paths("postprocessing", "cmi_boosting", "erm")
-BLIND = paths(
-    "cmi_boosting", "cmi_boosting@x", "cmi_boosting:score", "cmi_boosting:score@x", "erm", "erm@x"
-)
+BLIND = paths("cmi_boosting", "cmi_boosting@x", "cmi_boosting:score", "cmi_boosting:score@x", "erm", "erm@x")
 
 
 def draw(found: dict[str, Results], out: Path) -> None:
@@ -49,9 +37,7 @@ def draw(found: dict[str, Results], out: Path) -> None:
             write_figure(figure, out / f"question-{name}.png")
 
 
-def panels(
-    found: dict[str, Results], datasets: list[str], planes: list[str], wanted: list[Series]
-) -> Any:
+def panels(found: dict[str, Results], datasets: list[str], planes: list[str], wanted: list[Series]) -> Any:
     """The best fold means of each method: what no other point of the same method beats."""
     figure = blank_figure(3.7 * len(datasets), 3.6 * len(planes) + 0.6)
     axes = figure.subplots(len(planes), len(datasets), squeeze=False)

@@ -8,16 +8,7 @@ import numpy as np
 
 from separatrix.core.envelope import PLANES, majority_rate
 from separatrix.core.measures import METRICS
-from separatrix.frontier.results import (
-    Columns,
-    Results,
-    Series,
-    each_path,
-    legend_names,
-    means,
-    select,
-    series,
-)
+from separatrix.frontier.results import Columns, Results, Series, each_path, legend_names, means, select, series
 from separatrix.frontier.tables import BOUNDED, BUDGETS, best, judged, reached, small
 from separatrix.report.table import Table
 
@@ -80,8 +71,7 @@ def headline(found: dict[str, Results], plane: str) -> Table:
         rows.append(("best of the others", *others))
     objective, budget = METRICS[kind.objective].head, METRICS[kind.budget].label
     return Table(
-        f"{objective} at {budget} ≤ {SHOWN[plane]:g}, and the {budget} found, chosen on the "
-        "other folds",
+        f"{objective} at {budget} ≤ {SHOWN[plane]:g}, and the {budget} found, chosen on the other folds",
         ("Method", *names),
         tuple(rows),
     )
@@ -133,10 +123,7 @@ def repetitions(runs: list[dict[str, Results]]) -> Table:
             continue
         for plane, budget in SHOWN.items():
             for own, name in zip(HEADLINE, legend_names(HEADLINE), strict=True):
-                cells = [
-                    _cell(run[dataset], dataset, own, plane, budget) if dataset in run else None
-                    for run in runs
-                ]
+                cells = [_cell(run[dataset], dataset, own, plane, budget) if dataset in run else None for run in runs]
                 if sum(cell is not None for cell in cells) > 1:
                     goal = METRICS[PLANES[plane].objective].label
                     within = f"{METRICS[PLANES[plane].budget].label} ≤ {budget:g}"

@@ -175,9 +175,7 @@ def main(
     done = kept.done("table", "seed")
     seeds = range(first, first + splits)
     todo = [(n, s) for s in seeds for n in only if (n, s) not in done]
-    work = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(split)(name, seed) for name, seed in todo
-    )
+    work = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(split)(name, seed) for name, seed in todo)
     for rows in work:
         kept.add(rows)
         print(f"{rows[0]['table']}, split {rows[0]['seed']}", flush=True)

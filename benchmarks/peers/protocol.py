@@ -154,12 +154,7 @@ def run(one: Series, package: str, rows: Path, out: Path, quick: bool, folds: in
                 sys.exit(f"{one.settings}: {point[0]} gave {q.shape} for {fold.test.y.shape}")
             found.setdefault(point[0], np.full(len(test), np.nan, dtype=np.float32))[test] = q
         print(f"    {len(found)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True)
-    about = {
-        "settings": one.settings,
-        "version": f"{package} {version(package)}",
-        "folds": folds,
-        "cpu": cpu,
-    }
+    about = {"settings": one.settings, "version": f"{package} {version(package)}", "folds": folds, "cpu": cpu}
     q = np.stack(list(found.values()))
     np.savez_compressed(out, q=q, points=np.array(list(found)), about=np.array(json.dumps(about)))
 

@@ -56,9 +56,7 @@ def _lines() -> Iterable[Line]:
     yield Line("SeparatedScorer(blind)", OURS, "ours", gives="scores", blind=True, repeats=1)
     yield Line("error-parity", "error-parity", "error_parity", "error-parity")
     yield Line("oxonfair", "oxonfair", "oxonfair", "oxonfair")
-    yield Line(
-        "oxonfair, inferred groups", "oxonfair", "oxonfair", "oxonfair", blind=True, repeats=1
-    )
+    yield Line("oxonfair, inferred groups", "oxonfair", "oxonfair", "oxonfair", blind=True, repeats=1)
     yield Line("ThresholdOptimizer", "ThresholdOptimizer", "fairlearn_peers")
     for blind, sees in ((False, "[Z|X]"), (True, "X alone")):
         once: dict[str, Any] = {"blind": blind, "repeats": 1}

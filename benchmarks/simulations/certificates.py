@@ -34,11 +34,7 @@ from separatrix.frontier.operating_point import CERTIFIED
 from separatrix.frontier.selection import passed, rules_of
 from separatrix.procedure.procedures import Rows
 from separatrix.procedure.request import Request
-from separatrix.statistics.certificates import (
-    folds_eo_gap_bound,
-    folds_violation_bound,
-    violation_bound,
-)
+from separatrix.statistics.certificates import folds_eo_gap_bound, folds_violation_bound, violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 
 QUICK = ("--repetitions", "1", "--only", "normal, 2 groups, v", "--kept", os.devnull)
@@ -110,9 +106,7 @@ def traced(drawn: Sample, seed: int) -> tuple[Any, dict[tuple[int, ...], Any]]:
     codes = tuple(range(int(y.max()) + 1)), tuple(range(int(z.max()) + 1))
     table = Rows(y, z, *codes)
     rows = {"y": y, "z": z, "fold": fold}
-    found = SimpleNamespace(
-        scores=lambda _: nested, rows=rows, table=table, labels=codes[0], groups=codes[1]
-    )
+    found = SimpleNamespace(scores=lambda _: nested, rows=rows, table=table, labels=codes[0], groups=codes[1])
     return found, models
 
 
@@ -143,9 +137,7 @@ def once(where: str, n: int, budgets: dict[str, float], seed: int) -> dict[str, 
     return {way: out[way] for way in WAYS}
 
 
-def truths(
-    law: Law, frontier: Any, rules: dict[float, Any], model: Any, name: str
-) -> dict[float, float]:
+def truths(law: Law, frontier: Any, rules: dict[float, Any], model: Any, name: str) -> dict[float, float]:
     """The v or EO gap of each rule in the population."""
     X, y, z = law.population
     shape = len(frontier.labels), len(frontier.groups)
@@ -183,9 +175,7 @@ def lines_of(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             ones = [one["ways"][way] for one in found if one["law"] == name]
             if not ones:
                 continue
-            truth, bound = (
-                np.array([list(one[kind].values()) for one in ones]) for kind in ("truth", "bound")
-            )
+            truth, bound = (np.array([list(one[kind].values()) for one in ones]) for kind in ("truth", "bound"))
             chosen = [one["truth"][str(one["chosen"])] for one in ones if one["chosen"] is not None]
             offered = way != "added"
             cells = f"{len(chosen)} of {len(ones)}", f"{sum(one > most for one in chosen)}"

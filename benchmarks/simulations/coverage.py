@@ -86,10 +86,7 @@ class PowerScores:
 
     def sample(self, rng: np.random.Generator) -> Any:
         share = np.arange(1, self.groups + 1) / np.arange(1, self.groups + 1).sum()
-        y, z = (
-            (rng.random(self.rows) < 0.3).astype(int),
-            rng.choice(self.groups, self.rows, p=share),
-        )
+        y, z = ((rng.random(self.rows) < 0.3).astype(int), rng.choice(self.groups, self.rows, p=share))
         weight = rng.lognormal(0, 0.5, self.rows) if self.weighted else None
         score = rng.random(self.rows) ** self.power[y, z]
         return count_scores(y, score, sensitive_features=z, sample_weight=weight)

@@ -67,11 +67,7 @@ class Distribution:
         z = rng.choice(len(self.share), self.rows, p=self.share)
         base = self._per_group(self.base)[z]
         label = (rng.random(self.rows) < base).astype(np.intp)
-        noise = (
-            rng.standard_normal(self.rows)
-            if np.isinf(self.freedom)
-            else rng.standard_t(self.freedom, self.rows)
-        )
+        noise = rng.standard_normal(self.rows) if np.isinf(self.freedom) else rng.standard_t(self.freedom, self.rows)
         x = self._per_group(self.strength)[z] * (label - 0.5) + noise
         s = expit(self.slope * x + logit(base))
         y = np.where(rng.random(self.rows) < self._per_group(self.flipped)[z], 1 - label, label)
@@ -82,9 +78,7 @@ class Distribution:
         return np.array(
             [
                 -np.diff(np.r_[levels, 0.0]) @ self._above(thresholds, z)
-                for z, (thresholds, levels) in enumerate(
-                    zip(rule.thresholds, rule.levels, strict=True)
-                )
+                for z, (thresholds, levels) in enumerate(zip(rule.thresholds, rule.levels, strict=True))
             ]
         )
 
@@ -96,9 +90,7 @@ class Distribution:
         kind = norm if np.isinf(self.freedom) else t(self.freedom)
         centre = self._per_group(self.strength)[z] * np.array([-0.5, 0.5])
         clean = kind.sf(cut[:, None] - centre)
-        joint = np.array(
-            [[(1 - base) * (1 - eta), base * eta], [(1 - base) * eta, base * (1 - eta)]]
-        )
+        joint = np.array([[(1 - base) * (1 - eta), base * eta], [(1 - base) * eta, base * (1 - eta)]])
         return np.asarray(clean @ (joint / joint.sum(1, keepdims=True)).T)
 
     def accuracy(self, rates: Array) -> float:
@@ -129,9 +121,7 @@ _STRENGTHS = (1.8, 1.7, 1.6, 1.8, 1.5, 1.7, 1.4, 0.7)
 ADVERSE = (
     Distribution("weak group", 3000, (0.5, 0.3, 0.2), 0.4, (2.0, 1.8, 0.4)),
     Distribution("reversed feature", 24000, (0.7, 0.3), (0.4, 0.5), (1.6, -0.6)),
-    Distribution(
-        "1 % group that differs", 24000, (0.6, 0.39, 0.01), (0.4, 0.3, 0.5), (1.8, 1.7, 0.6)
-    ),
+    Distribution("1 % group that differs", 24000, (0.6, 0.39, 0.01), (0.4, 0.3, 0.5), (1.8, 1.7, 0.6)),
     Distribution("2 % of three, weak", 6000, (0.6, 0.38, 0.02), 0.35, (1.8, 1.5, 0.7)),
     Distribution("label 3 %, weak group", 12000, (0.6, 0.4), 0.03, (2.4, 1.0)),
     Distribution("8 groups, one weak", 6000, _SHARES, 0.4, _STRENGTHS),
@@ -144,9 +134,7 @@ BENIGN = (
     Distribution("1 % group", 24000, (0.6, 0.39, 0.01), 0.4, 1.7),
     Distribution("2 % of three", 6000, (0.6, 0.38, 0.02), 0.35, 1.7),
     Distribution("label 3 %", 12000, (0.6, 0.4), (0.03, 0.03), 2.0),
-    Distribution(
-        "6 groups", 10000, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1), (0.4, 0.3, 0.5, 0.35, 0.45, 0.4), 1.6
-    ),
+    Distribution("6 groups", 10000, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1), (0.4, 0.3, 0.5, 0.35, 0.45, 0.4), 1.6),
     Distribution("heavy tails", 5000, (0.6, 0.4), (0.45, 0.35), 2.0, freedom=2.0),
     Distribution("label noise", 5000, (0.6, 0.4), (0.45, 0.3), (1.8, 1.5), 0.1),
 )

@@ -139,10 +139,7 @@ def cell(stream: Stream, measure: str, most: int, repetitions: int) -> Iterator[
     yield from np.array(found).T - stream.quiet
 
 
-DRIFTS: dict[str, dict[str, float]] = {
-    "rates move": {"drift": 0.1},
-    "after 10,000": {"quiet": 10_000},
-}
+DRIFTS: dict[str, dict[str, float]] = {"rates move": {"drift": 0.1}, "after 10,000": {"quiet": 10_000}}
 
 
 def main(

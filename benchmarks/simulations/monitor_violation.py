@@ -29,11 +29,7 @@ from separatrix.statistics import inference
 from separatrix.theory import conditional_mutual_information
 
 QUICK = ("--repetitions", "1", "--part", "speed")
-SHAPES = {
-    "2×2×2": (2, 2, 2),
-    "2×5×2": (2, 5, 2),
-    "5×4×5": (5, 4, 5),
-}  # labels × groups × predictions
+SHAPES = {"2×2×2": (2, 2, 2), "2×5×2": (2, 5, 2), "5×4×5": (5, 4, 5)}  # labels × groups × predictions
 BUDGET, BATCH, ROWS, CHANGE, WORKERS = 0.005, 500, 50_000, 50_000, 4
 LOOKS = {10.0: 20, 4.0: 100, 2.0: 500}  # rows between two looks, by v / budget
 
@@ -44,16 +40,12 @@ def reference(p: np.ndarray) -> CountTable:
     return count_table(1e4 * share * p.sum(1, keepdims=True) / share.sum(1, keepdims=True))
 
 
-def false_alarms(
-    shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator
-) -> dict[str, float]:
+def false_alarms(shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator) -> dict[str, float]:
     """Shares of streams with an alarm, by the test that raised it."""
     found = dict.fromkeys(("95 all", "95 later", "50 all", "50 later", "repeated"), 0)
     for _ in range(repetitions):
         p = law(shape, BUDGET, rng)
-        monitors = {
-            c: Monitor(reference(p), max_violation=BUDGET, confidence=c / 100) for c in (95, 50)
-        }
+        monitors = {c: Monitor(reference(p), max_violation=BUDGET, confidence=c / 100) for c in (95, 50)}
         total, naive = np.zeros(shape), False
         for _ in range(ROWS // BATCH):
             rows = TableLaw(p, BATCH).sample(rng)
@@ -70,9 +62,7 @@ def false_alarms(
     return {name: count / repetitions for name, count in found.items()}
 
 
-def from_the_start(
-    shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator
-) -> np.ndarray:
+def from_the_start(shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator) -> np.ndarray:
     """Rows to the alarm; infinite if there was none within 200,000."""
     found = []
     for _ in range(repetitions):
@@ -151,8 +141,7 @@ def main(
         publish(f"false alarms, {repetitions} streams", head, lines, write=False)
     if "start" in part:
         lines = [
-            [name, f"{times:g}", *quantiles(from_the_start(SHAPES[name], times, few, rng))]
-            for name, times in cases
+            [name, f"{times:g}", *quantiles(from_the_start(SHAPES[name], times, few, rng))] for name, times in cases
         ]
         publish("rows to the alarm", ["Y×Z×U", "v / budget", *late], lines, write=False)
     if "change" in part:

@@ -48,11 +48,7 @@ def audited(rows: tuple[np.ndarray, ...], drawn: Drawn) -> dict[str, float]:
         numeric_target=drawn.law.target == "continuous",
         numeric_sensitive=drawn.law.sensitive == "continuous",
     )  # fmt: skip
-    return {
-        "lower": a.violation_lower,
-        "fails": a.violation_lower > drawn.violation,
-        "rejects": a.p_value < 0.05,
-    }
+    return {"lower": a.violation_lower, "fails": a.violation_lower > drawn.violation, "rejects": a.p_value < 0.05}
 
 
 def line(law: GroupLaw | CopulaLaw, place: int, repetitions: int) -> list[str]:

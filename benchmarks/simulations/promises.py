@@ -81,10 +81,7 @@ def simulate(distribution: Distribution, repetitions: int, seed: int) -> list[Ou
 
 
 def main(
-    samples: int = 40,
-    only: Sequence[str] = tuple(DISTRIBUTIONS),
-    seed: int = REPORT,
-    write: bool = False,
+    samples: int = 40, only: Sequence[str] = tuple(DISTRIBUTIONS), seed: int = REPORT, write: bool = False
 ) -> None:
     """Simulate, print the table, and write it if asked to."""
     lines = []

@@ -29,9 +29,6 @@ def simulate(
         Name → (repetitions,), NaN where it was left out.
     """
 
-    runs = [
-        procedure(population.sample(np.random.default_rng((*seed, k))), population)
-        for k in range(repetitions)
-    ]
+    runs = [procedure(population.sample(np.random.default_rng((*seed, k))), population) for k in range(repetitions)]
     names = dict.fromkeys(name for run in runs for name in run)
     return {name: np.array([run.get(name, np.nan) for run in runs], float) for name in names}

@@ -52,11 +52,7 @@ def arrays(millions: int, dtype: str) -> dict[str, float]:
     sx.audit(y, u, sensitive_features=z)
     overhead = peak() - before
     repeats = max(300 // millions, 12)  # short, and many: one of them finds both cores free
-    halves = [
-        column[part]
-        for column in (y, z, u)
-        for part in (slice(len(y) // 2), slice(len(y) // 2, None))
-    ]
+    halves = [column[part] for column in (y, z, u) for part in (slice(len(y) // 2), slice(len(y) // 2, None))]
     with ThreadPoolExecutor(2) as pool:
         reading = best(lambda: list(pool.map(np.bitwise_or.reduce, halves)), repeats)
     frame, connection = pl.DataFrame({"y": y, "z": z, "u": u}), duckdb.connect()
@@ -97,10 +93,7 @@ def scikit_learn(millions: int) -> dict[str, float]:
     y, z, u = columns(millions, "int64")
 
     def theirs() -> tuple[float, float]:
-        v = sum(
-            (y == label).mean() * mutual_info_score(u[y == label], z[y == label])
-            for label in (0, 1)
-        )
+        v = sum((y == label).mean() * mutual_info_score(u[y == label], z[y == label]) for label in (0, 1))
         return float(v), float(mutual_info_score(y, u))
 
     ours = sx.audit(y, u, sensitive_features=z)
@@ -118,11 +111,7 @@ def metric_frame(rows: int, bootstraps: int, kind: str) -> dict[str, float]:
 
     y, z, u = columns(rows / 1e6, "int64")
     z = np.array(["a", "b", "c"])[z] if kind == "strings" else z
-    resampled = (
-        {"n_boot": bootstraps, "ci_quantiles": [0.025, 0.975], "random_state": 0}
-        if bootstraps
-        else {}
-    )
+    resampled = {"n_boot": bootstraps, "ci_quantiles": [0.025, 0.975], "random_state": 0} if bootstraps else {}
 
     def theirs() -> Any:
         metrics = {"fpr": false_positive_rate, "fnr": false_negative_rate}
@@ -136,9 +125,7 @@ def parquet(pattern: str, engine: str) -> dict[str, float]:
     if engine == "separatrix":
         import separatrix as sx
 
-        seconds = best(
-            lambda: sx.audit(pattern, target="y", sensitive_features="z", prediction="u"), 3
-        )
+        seconds = best(lambda: sx.audit(pattern, target="y", sensitive_features="z", prediction="u"), 3)
     elif engine == "duckdb":
         import duckdb
 
@@ -159,9 +146,7 @@ def importing() -> dict[str, float]:
     return {
         "python": once("pass"),
         "separatrix": once("import separatrix"),
-        "audit": once(
-            "import separatrix as s; s.audit([0, 1, 1], [0, 1, 0], sensitive_features=[0, 1, 1])"
-        ),
+        "audit": once("import separatrix as s; s.audit([0, 1, 1], [0, 1, 0], sensitive_features=[0, 1, 1])"),
     }
 
 
@@ -194,11 +179,7 @@ def against_peers(rows: int, write: bool) -> None:
         (f"scikit-learn: v and u by mutual_info_score, {rows} M rows", f"{m['theirs']:.2f} s",
          f"{1e3 * m['ours']:.0f} ms", f"{m['theirs'] / m['ours']:.0f}×", "≥ 50×")
     )  # fmt: skip
-    cases = (
-        (2_000_000, 0, "integers", "≥ 1000×"),
-        (2_000_000, 0, "strings", ""),
-        (20_000, 200, "strings", ""),
-    )
+    cases = ((2_000_000, 0, "integers", "≥ 1000×"), (2_000_000, 0, "strings", ""), (20_000, 200, "strings", ""))
     for n, bootstraps, kind, goal in cases:
         m = in_own_process(__name__, "metric_frame", n, bootstraps, kind)
         what = f"with intervals, n_boot={bootstraps}" if bootstraps else "rates without intervals"
@@ -216,10 +197,7 @@ def from_files(sizes: list[int], write: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             pattern = write_parquet(folder, millions * 1_000_000, 4)
             size = sum(p.stat().st_size for p in Path(folder).iterdir()) / 2**20
-            m = {
-                e: in_own_process(__name__, "parquet", pattern, e)
-                for e in ("separatrix", "duckdb", "polars")
-            }
+            m = {e: in_own_process(__name__, "parquet", pattern, e) for e in ("separatrix", "duckdb", "polars")}
         ours, peers = m["separatrix"], (m["duckdb"], m["polars"])
         lines.append(
             (f"{millions} M ({size:.0f} MB)", f"{ours['seconds']:.2f} s",

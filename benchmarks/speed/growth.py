@@ -317,9 +317,7 @@ def draw(found: list[dict[str, Any]]) -> None:
     folder.mkdir(exist_ok=True)
     for axis in dict.fromkeys(f["axis"] for f in found):
         for family, titles in FAMILIES.items():
-            lines = {
-                job: [f for f in found if (f["axis"], f["job"]) == (axis, job)] for job in titles
-            }
+            lines = {job: [f for f in found if (f["axis"], f["job"]) == (axis, job)] for job in titles}
             lines = {job: own for job, own in lines.items() if own}
             if not lines:
                 continue

@@ -59,10 +59,7 @@ def csv_with_pandas() -> Any:
     numbers = make_column_selector(dtype_include="number")
     encoder = OneHotEncoder(sparse_output=False, dtype=np.float32)
     encode = ColumnTransformer(
-        [
-            ("number", StandardScaler(), numbers),
-            ("category", encoder, make_column_selector(dtype_exclude="number")),
-        ]
+        [("number", StandardScaler(), numbers), ("category", encoder, make_column_selector(dtype_exclude="number"))]
     )
     return encode.fit_transform(pandas.read_csv(csv_file()).drop(columns=["y", "sex"]))
 

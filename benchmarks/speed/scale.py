@@ -204,9 +204,7 @@ def spark_environment() -> str:
     return str(python)
 
 
-def main(
-    parts: Sequence[str] = PARTS, /, rows: int = 40, epochs: int = 6, write: bool = False
-) -> None:
+def main(parts: Sequence[str] = PARTS, /, rows: int = 40, epochs: int = 6, write: bool = False) -> None:
     """Measure the parts that were asked for."""
     for part in parts:
         print(f"{part}: load of the cores by other jobs {os.getloadavg()[0]:.1f}", flush=True)

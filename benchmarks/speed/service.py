@@ -42,9 +42,7 @@ def train(folder: Path) -> None:
     frame = pd.DataFrame(rng.normal(size=(3_000, 8)), columns=[f"x{i}" for i in range(8)])
     sex = rng.choice(["f", "m"], len(frame))
     y = (frame["x0"] + 0.8 * (sex == "m") + rng.normal(size=len(frame)) > 0).astype(int)
-    model = sx.FrontierClassifier(
-        LogisticRegression(), max_eo_gap=0.03, sensitive_columns="sex", cv=3, random_state=0
-    )
+    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.03, sensitive_columns="sex", cv=3, random_state=0)
     model.fit(frame.assign(sex=(sex == "m") * 1.0), y).save(folder)
 
 

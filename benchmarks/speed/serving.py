@@ -42,9 +42,7 @@ def main(rows: int = 1_000_000) -> None:
     y = (X[:, 0] + 0.8 * (z == "m") + rng.normal(size=len(X)) > 0).astype(int)
     many, groups, ids = rng.normal(size=(rows, 10)), rng.choice(["f", "m"], rows), np.arange(rows)
     bare = LGBMClassifier(n_estimators=100, verbose=-1, n_jobs=1).fit(X, y)
-    one, all_ = (
-        cpu(lambda x=x, k=k: bare.predict_proba(x), k) for x, k in ((X[:1], 50), (many, 1))
-    )
+    one, all_ = (cpu(lambda x=x, k=k: bare.predict_proba(x), k) for x, k in ((X[:1], 50), (many, 1)))
     lines = [["bare predict_proba", f"{1e3 * one:.2f}", f"{all_:.2f}", ""]]
     for blind, name in ((False, "rule by group"), (True, "rule without the group")):
         model = sx.FrontierClassifier(

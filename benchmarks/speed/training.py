@@ -112,9 +112,7 @@ def calls_of(labels: int, groups: int, rows: int, width: int, adam: bool) -> dic
     """A step of each way to train, ready to be called."""
     x, y, z = draw(labels, groups, rows, 64)
     coarse = torch.arange(labels) % 50
-    losses: dict[str, Callable] = {
-        "cross-entropy": lambda h, logits: nn.functional.cross_entropy(logits, y)
-    }
+    losses: dict[str, Callable] = {"cross-entropy": lambda h, logits: nn.functional.cross_entropy(logits, y)}
     if labels > 100:
         kinds = ({}, {"label_groups": coarse}, {"label_groups": coarse, "running": 0.9})
     else:
@@ -125,10 +123,7 @@ def calls_of(labels: int, groups: int, rows: int, width: int, adam: bool) -> dic
     for name, options in zip(WAYS, kinds, strict=False):
         criterion, head = SeparationLoss(0.3, labels, groups, **options), models[name].head
         losses[name] = lambda h, logits, c=criterion, o=head: c(logits, y, z, head=o)
-    return {
-        name: lambda m=models[name], loss=loss: m.step(x, loss, adam)
-        for name, loss in losses.items()
-    }
+    return {name: lambda m=models[name], loss=loss: m.step(x, loss, adam) for name, loss in losses.items()}
 
 
 def print_ratios(label: str, took: dict[str, float]) -> None:
@@ -233,9 +228,7 @@ PARTS: dict[str, Callable[..., None]] = {
 }
 
 
-def main(
-    parts: Sequence[str] = tuple(PARTS), /, repeats: int = 20, features: str = "paper"
-) -> None:
+def main(parts: Sequence[str] = tuple(PARTS), /, repeats: int = 20, features: str = "paper") -> None:
     """Print ratios."""
     torch.set_num_threads(1)
     for name in parts:

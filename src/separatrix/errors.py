@@ -73,6 +73,4 @@ def require(module: str, extra: str, what: str) -> Any:
         return import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        raise MissingExtraError(
-            f"{what} needs {library}: pip install 'separatrix[{extra}]'."
-        ) from error
+        raise MissingExtraError(f"{what} needs {library}: pip install 'separatrix[{extra}]'.") from error

@@ -117,9 +117,7 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
 def copy_folder(folder: Path, place: Path) -> Path:
     """Copy a folder to one that does not exist yet, or is empty; whole or not at all."""
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InputError(
-            f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
-        )
+        raise InputError(f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty.")
     with whole_folder(place, parents=True) as half:
         shutil.copytree(folder, half, dirs_exist_ok=True)
     return place
@@ -195,8 +193,7 @@ def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
                 time.sleep(_PAUSE)
                 continue
             raise DataError(
-                f"There is no folder {str(path)!r}. Pass one that `save` or `separatrix select` "
-                "wrote."
+                f"There is no folder {str(path)!r}. Pass one that `save` or `separatrix select` wrote."
             ) from error
         except OSError as error:
             raise DataError(f"{str(path)!r} is no folder: {error.strerror}.") from error
@@ -235,9 +232,7 @@ def _folder_of(path: Path) -> Path:
     """The folder that a file is to be written into."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise InputError(
-            f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first."
-        )
+        raise InputError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first.")
     return folder
 
 
@@ -297,9 +292,7 @@ def _sentence(path: Path) -> Iterator[None]:
         reason = "The disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
         if isinstance(error, shutil.Error):  # a list of files, each with its reason
             reason = str(error.args[0][0][-1]).partition("] ")[2].partition(":")[0] or reason
-        raise DataError(
-            f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost."
-        ) from error
+        raise DataError(f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost.") from error
 
 
 def interactive() -> bool:
@@ -354,9 +347,7 @@ class Stages:
 
 
 @contextmanager
-def in_processes(
-    calls: Iterable[Any], n_jobs: int, *, in_order: bool = True
-) -> Iterator[Iterator[Any]]:
+def in_processes(calls: Iterable[Any], n_jobs: int, *, in_order: bool = True) -> Iterator[Iterator[Any]]:
     """The answers of joblib's `delayed` calls as they come; each process has one thread.
 
     Where the system ended a process, most often for want of memory, one sentence says so. An error

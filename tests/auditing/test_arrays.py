@@ -83,18 +83,14 @@ def test_a_rate_that_no_row_shows_is_unknown():
     assert gap.interval[1] > 0.5
     assert "TPR gap unknown" in str(a)
     assert a.eo_gap_upper > 0.25  # the half of label 1 alone
-    assert (
-        json.loads(a.to_json())["criteria"]["equal_opportunity"]["gaps"]["tpr_gap"]["value"] is None
-    )
+    assert json.loads(a.to_json())["criteria"]["equal_opportunity"]["gaps"]["tpr_gap"]["value"] is None
     for name in ("eo_gap", "tpr_gap"):
         with pytest.raises(InputError, match=rf"{name} cannot be judged: \(1, 1\) has no rows"):
             exceeded(a, {name: 0.9})
     assert exceeded(a, {"eo_gap_upper": 1.0}) == ""
 
 
-@pytest.mark.parametrize(
-    "wrap", [list, np.asarray, pd.Series, pl.Series, lambda x: pa.chunked_array([pa.array(x)])]
-)
+@pytest.mark.parametrize("wrap", [list, np.asarray, pd.Series, pl.Series, lambda x: pa.chunked_array([pa.array(x)])])
 def test_every_kind_of_column_gives_the_same_audit(rows, wrap):
     y, z, _, u, _ = rows
     a = sx.audit(wrap(y), wrap(u), sensitive_features=wrap(z))
@@ -210,9 +206,7 @@ def test_a_comparison_holds_its_level_on_the_same_rows():
         u, w = (
             np.where(rng.random(600) < 0.15, z, y) for _ in range(2)
         )  # equally far from separation, on the same rows
-        low, high = sx.compare(
-            sx.audit(y, u, sensitive_features=z), sx.audit(y, w, sensitive_features=z)
-        ).interval
+        low, high = sx.compare(sx.audit(y, u, sensitive_features=z), sx.audit(y, w, sensitive_features=z)).interval
         wrong += not low <= 0 <= high
     assert wrong / 50 <= 0.05
 
@@ -228,12 +222,8 @@ def test_scores_work_in_fairlearn(rows):
     )
     assert frame.overall["v"] == pytest.approx(sx.audit(y, u, sensitive_features=z).violation)
     assert (frame.by_group["v"] == 0).all()  # one group alone cannot violate separation
-    spread = make_derived_metric(metric=sx.metrics.utility_score, transform="difference")(
-        y, u, sensitive_features=z
-    )
-    assert spread == pytest.approx(
-        np.ptp([sx.metrics.utility_score(y[z == g], u[z == g]) for g in "abc"])
-    )
+    spread = make_derived_metric(metric=sx.metrics.utility_score, transform="difference")(y, u, sensitive_features=z)
+    assert spread == pytest.approx(np.ptp([sx.metrics.utility_score(y[z == g], u[z == g]) for g in "abc"]))
 
 
 def test_scores_work_as_scikit_learn_scorers(rows):
@@ -257,10 +247,7 @@ GOOD = {"y_true": [0, 1, 0, 1], "y_pred": [0, 1, 1, 1], "sensitive_features": ["
         ({"y_pred": [0, 1, 1]}, "`y_pred` 3"),
         ({"y_true": [0, 1, None, 1]}, "`y_true` has 1 missing value .row 2"),
         ({"y_true": [0.0, 1.0, np.nan, 1.0]}, "row 2"),
-        (
-            {"sensitive_features": ["a", None, "b", None]},
-            "`sensitive_features` has 2 missing values .rows 1, 3",
-        ),
+        ({"sensitive_features": ["a", None, "b", None]}, "`sensitive_features` has 2 missing values .rows 1, 3"),
         ({"sensitive_features": pd.Series(["a", None, "b", "b"])}, "row 1"),
         ({"sensitive_features": None}, "missing"),
         ({"y_pred": [0.2, np.nan, 0.3, 0.4]}, r"missing value \(row 1\)"),
@@ -309,12 +296,7 @@ def finite(value):
 
 @pytest.mark.nightly
 @given(
-    st.integers(2, 40),
-    st.integers(2, 4),
-    st.integers(2, 4),
-    st.integers(0, 2**32 - 1),
-    st.booleans(),
-    st.booleans(),
+    st.integers(2, 40), st.integers(2, 4), st.integers(2, 4), st.integers(0, 2**32 - 1), st.booleans(), st.booleans()
 )
 def test_fuzz_valid_rows_always_give_finite_numbers(n, labels, groups, seed, soft, weighted):
     rng = np.random.default_rng(seed)

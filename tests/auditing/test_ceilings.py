@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from separatrix import audit
-from separatrix.auditing.ceilings import (
-    DECISION_NAMES,
-    SCORE_NAMES,
-    exceeded,
-    parse_ceilings,
-    value_of,
-)
+from separatrix.auditing.ceilings import DECISION_NAMES, SCORE_NAMES, exceeded, parse_ceilings, value_of
 from separatrix.auditing.door import audit_score
 from separatrix.errors import InputError
 
@@ -22,9 +16,7 @@ def audits():
     rng = np.random.default_rng(0)
     y, z = rng.integers(0, 2, (2, 800))
     s = rng.normal(size=800) + y + z
-    return audit(y, (s > 1).astype(int), sensitive_features=z), audit_score(
-        y, s, sensitive_features=z
-    )
+    return audit(y, (s > 1).astype(int), sensitive_features=z), audit_score(y, s, sensitive_features=z)
 
 
 def test_every_name_can_be_exceeded_and_is_named(audits):

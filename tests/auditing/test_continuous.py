@@ -103,10 +103,7 @@ def test_frames_files_and_arrays_agree(rows, found, tmp_path):
 
 def test_a_continuous_attribute_is_shown_by_its_quarters(rows):
     a = sx.audit_regression(
-        rows["wage"],
-        rows["predicted"] + 0.03 * rows["age"],
-        sensitive_features=rows["age"],
-        numeric_sensitive=True,
+        rows["wage"], rows["predicted"] + 0.03 * rows["age"], sensitive_features=rows["age"], numeric_sensitive=True
     )
     assert a.violation_lower > 0
     assert len(a.groups) == 4
@@ -185,11 +182,7 @@ def test_weights_count_rows_and_zero_leaves_one_out(rows):
 
 @pytest.mark.parametrize("scale", [1e-250, 1e306])
 def test_only_order_counts_for_the_bound(rows, found, scale):
-    a = sx.audit_regression(
-        scale * rows["wage"],
-        scale * rows["predicted"],
-        sensitive_features=rows["sex"],
-    )
+    a = sx.audit_regression(scale * rows["wage"], scale * rows["predicted"], sensitive_features=rows["sex"])
     assert a.violation_lower == pytest.approx(found.violation_lower, rel=1e-9)
     assert a.r2 == pytest.approx(found.r2)
 
@@ -212,11 +205,7 @@ def test_only_order_counts_for_the_bound(rows, found, scale):
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(change, sentence):
-    good = {
-        "y_true": np.arange(40.0),
-        "y_pred": np.arange(40.0) ** 2,
-        "sensitive_features": ["f", "m"] * 20,
-    }
+    good = {"y_true": np.arange(40.0), "y_pred": np.arange(40.0) ** 2, "sensitive_features": ["f", "m"] * 20}
     with pytest.raises(InputError, match=sentence):
         sx.audit_regression(**(good | change))
 
@@ -224,9 +213,7 @@ def test_bad_input_is_refused_in_one_sentence(change, sentence):
 def test_two_continuous_attributes_are_refused(rows):
     both = {"age": rows["age"], "wage": rows["wage"]}
     with pytest.raises(InputError, match="2 columns"):
-        sx.audit_regression(
-            rows["wage"], rows["predicted"], sensitive_features=both, numeric_sensitive=True
-        )
+        sx.audit_regression(rows["wage"], rows["predicted"], sensitive_features=both, numeric_sensitive=True)
 
 
 def test_labels_that_look_like_numbers_are_told_about(rows):

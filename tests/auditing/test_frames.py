@@ -22,16 +22,7 @@ def make_frame(n: int = 2_000) -> pd.DataFrame:
     p = np.clip(0.5 * rng.beta(2, 2, n) + 0.3 * (y == "yes") + 0.1 * (sex == "m"), 0, 1)
     decision = np.where(p > 0.5, "yes", "no")
     return pd.DataFrame(
-        {
-            "y": y,
-            "sex": sex,
-            "race": race,
-            "p": p,
-            "p0": 1 - p,
-            "p1": p,
-            "u": decision,
-            "w": rng.random(n),
-        }
+        {"y": y, "sex": sex, "race": race, "p": p, "p0": 1 - p, "p1": p, "u": decision, "w": rng.random(n)}
     )
 
 
@@ -74,31 +65,21 @@ def test_every_engine_gives_the_audit_of_the_arrays(engine, pred, weight):
     u = FRAME["u"] if pred == "u" else FRAME[["p0", "p1"]].to_numpy()
     weights = None if weight is None else FRAME["w"]
     expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME["sex"], sample_weight=weights)
-    a = sx.audit(
-        ENGINES[engine](FRAME),
-        target="y",
-        sensitive_features="sex",
-        prediction=pred,
-        sample_weight=weight,
-    )
+    a = sx.audit(ENGINES[engine](FRAME), target="y", sensitive_features="sex", prediction=pred, sample_weight=weight)
     assert facts(a) == about(expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_several_sensitive_columns_make_an_intersection(engine):
     expected = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME[["sex", "race"]])
-    a = sx.audit(
-        ENGINES[engine](FRAME), target="y", sensitive_features=["sex", "race"], prediction="u"
-    )
+    a = sx.audit(ENGINES[engine](FRAME), target="y", sensitive_features=["sex", "race"], prediction="u")
     assert facts(a) == about(expected)
 
 
 @pytest.mark.slow
 def test_a_real_dask_cluster_of_two_workers():
     with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster),
     ):
         big = dd.concat([dd.from_pandas(FRAME, npartitions=2)] * 3)
@@ -112,11 +93,7 @@ def test_a_real_dask_cluster_of_two_workers():
 def test_pyspark():
     from pyspark.sql import SparkSession
 
-    quiet = {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }
+    quiet = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
     try:
         frame = spark.createDataFrame(FRAME.to_dict("records")).repartition(4)
@@ -130,9 +107,7 @@ def test_pyspark():
 
 
 def test_lists_and_order_of_labels():
-    a = sx.audit(
-        FRAME, target="y", sensitive_features="sex", prediction=["p1", "p0"], labels=["yes", "no"]
-    )
+    a = sx.audit(FRAME, target="y", sensitive_features="sex", prediction=["p1", "p0"], labels=["yes", "no"])
     b = sx.audit(FRAME, target="y", sensitive_features="sex", prediction=["p0", "p1"])
     assert a.table.labels == ("yes", "no")
     assert a.violation == pytest.approx(b.violation, abs=1e-12)
@@ -140,9 +115,7 @@ def test_lists_and_order_of_labels():
 
 def with_value(column, row, value):
     frame = FRAME.copy()
-    frame[column] = (
-        frame[column].astype(object) if isinstance(value, str) or value is None else frame[column]
-    )
+    frame[column] = frame[column].astype(object) if isinstance(value, str) or value is None else frame[column]
     frame.loc[row, column] = value
     return frame
 
@@ -159,11 +132,7 @@ def with_value(column, row, value):
         (FRAME, {"prediction": "p"}, "`p` holds .*`audit_score`"),
         (FRAME.assign(p=0.5), {"prediction": "p"}, "`p` holds 0.5.*`audit_score`"),
         (with_value("sex", 3, None), {}, "'sex' has 1 missing value"),
-        (
-            with_value("p1", 3, np.nan),
-            {"prediction": ["p0", "p1"]},
-            "missing prediction|between 0 and 1, got nan",
-        ),
+        (with_value("p1", 3, np.nan), {"prediction": ["p0", "p1"]}, "missing prediction|between 0 and 1, got nan"),
         (with_value("p1", 3, 1.5), {"prediction": ["p0", "p1"]}, "between 0 and 1, got 1.5"),
         (with_value("p1", 3, 0.999), {"prediction": ["p0", "p1"]}, "sum to one"),
         (with_value("w", 3, -1.0), {"sample_weight": "w"}, "-1.0"),
@@ -176,10 +145,7 @@ def with_value(column, row, value):
 )
 def test_bad_frames_get_one_clear_sentence(engine, frame, arguments, message):
     with pytest.raises(InputError, match=message) as caught:
-        sx.audit(
-            ENGINES[engine](frame),
-            **{"target": "y", "sensitive_features": "sex", "prediction": "u", **arguments},
-        )
+        sx.audit(ENGINES[engine](frame), **{"target": "y", "sensitive_features": "sex", "prediction": "u", **arguments})
     assert "\n" not in str(caught.value)
 
 

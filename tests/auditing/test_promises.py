@@ -139,10 +139,7 @@ def test_many_labels_take_no_table_of_pairs_of_predictions(monkeypatch):
 
 def test_all_criteria_are_in_every_output(rows):
     y, z, u = rows
-    a, s = (
-        sx.audit(y, u, sensitive_features=z),
-        sx.audit_score(y, u + 0.1 * y, sensitive_features=z),
-    )
+    a, s = (sx.audit(y, u, sensitive_features=z), sx.audit_score(y, u + 0.1 * y, sensitive_features=z))
     ppv = [y[(z == g) & (u == 1)].mean() for g in ("f", "m")]
     assert a.criteria["sufficiency"].gaps["ppv_gap"].value == pytest.approx(abs(ppv[0] - ppv[1]))
     parity = [u[z == g].mean() for g in ("f", "m")]

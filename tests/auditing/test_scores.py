@@ -43,9 +43,7 @@ def frame() -> pd.DataFrame:
     y, sex = rng.choice(["bad", "good"], n), rng.choice(["f", "m"], n)
     logit = rng.normal(size=n) + 1.5 * (y == "good") + 0.6 * (sex == "m") - 2
     race = rng.choice(["a", "b"], n)
-    return pd.DataFrame(
-        {"y": y, "sex": sex, "race": race, "p": 1 / (1 + np.exp(-logit)), "w": rng.random(n)}
-    )
+    return pd.DataFrame({"y": y, "sex": sex, "race": race, "p": 1 / (1 + np.exp(-logit)), "w": rng.random(n)})
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +119,7 @@ def test_a_frame_gives_the_audit_of_its_arrays(frame, weight):
         sample_weight=None if weight is None else frame[weight],
     )
     b = audit_score(
-        duckdb.from_df(frame),
-        target="y",
-        sensitive_features=["sex", "race"],
-        prediction="p",
-        sample_weight=weight,
+        duckdb.from_df(frame), target="y", sensitive_features=["sex", "race"], prediction="p", sample_weight=weight
     )
     assert a.to_dict() == b.to_dict()
     assert ("f", "b") in b.auroc_by_group
@@ -239,11 +233,7 @@ def test_a_separated_draw_of_a_group_dependent_score_is_caught():
 )
 def test_bad_input_is_one_sentence(change, what):
     rng = np.random.default_rng(0)
-    good = {
-        "y_true": rng.integers(0, 2, 300),
-        "score": rng.random(300),
-        "sensitive_features": rng.integers(0, 2, 300),
-    }
+    good = {"y_true": rng.integers(0, 2, 300), "score": rng.random(300), "sensitive_features": rng.integers(0, 2, 300)}
     with pytest.raises(InputError, match=what):
         audit_score(**(good | change))
 
@@ -259,9 +249,7 @@ def test_bad_input_is_one_sentence(change, what):
 )
 def test_bad_columns_are_one_sentence(frame, change, what):
     with pytest.raises(InputError, match=what):
-        audit_score(
-            frame, **({"target": "y", "sensitive_features": "sex", "prediction": "p"} | change)
-        )
+        audit_score(frame, **({"target": "y", "sensitive_features": "sex", "prediction": "p"} | change))
 
 
 @pytest.mark.parametrize("rows", [0, 10**6])

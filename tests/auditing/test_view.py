@@ -33,9 +33,7 @@ def test_html_holds_the_same_numbers(audit):
     html = audit._repr_html_()
     assert f"{audit.violation:.4f}" in html
     assert f"{audit.eo_gap:.4f}" in html
-    assert (
-        html.count("<svg") == 2 * 3
-    )  # one rate per label and group tells all when there are two predictions
+    assert html.count("<svg") == 2 * 3  # one rate per label and group tells all when there are two predictions
     assert not re.search(r"nan|None", html)
 
 
@@ -98,9 +96,6 @@ def test_a_gap_with_two_parts_stands_below_itself():
     rng = np.random.default_rng(0)
     y, z = rng.integers(0, 2, (2, 2_000))
     lines = str(sx.audit(y, np.where(rng.random(2_000) < 0.7, y, z), sensitive_features=z))
-    first, second = (
-        next(line for line in lines.splitlines() if f"{name} gap" in line)
-        for name in ("PPV", "NPV")
-    )
+    first, second = (next(line for line in lines.splitlines() if f"{name} gap" in line) for name in ("PPV", "NPV"))
     assert first.index("PPV gap") == second.index("NPV gap")
     assert first.endswith(";")

@@ -54,10 +54,7 @@ def test_shuffled_groups_have_no_violation_once_corrected():
     rng = np.random.default_rng(2)
     y, z = rng.integers(0, 2, (2, 4_000))
     q = np.clip(0.5 + 0.3 * (2 * y - 1) + 0.2 * rng.normal(size=(40, 4_000)), 0, 1)
-    for x, floor, *_ in (
-        of_decisions(np.round(q), y, z, "information"),
-        of_scores(q, y, z, "scores"),
-    ):
+    for x, floor, *_ in (of_decisions(np.round(q), y, z, "information"), of_scores(q, y, z, "scores")):
         assert np.all(x > 0)
         assert abs((x - floor).mean()) < 0.2 * x.mean()
     apart, by_chance, *_ = of_scores(q + 0.1 * z, y, z, "scores")

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from separatrix.columns import counting
-from separatrix.columns.counting import (
-    count_labels,
-    count_posteriors,
-    count_scores,
-    soft_counts,
-)
+from separatrix.columns.counting import count_labels, count_posteriors, count_scores, soft_counts
 from separatrix.columns.values import encode
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -27,13 +22,7 @@ def by_loop(y, z, u, w, table):
 
 
 @pytest.mark.slow
-@given(
-    st.integers(1, 60),
-    st.integers(1, 5),
-    st.integers(1, 5),
-    st.integers(0, 2**32 - 1),
-    st.booleans(),
-)
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
 def test_hard_counts_equal_a_plain_loop(n, labels, groups, seed, weighted):
     rng = np.random.default_rng(seed)
     y, z = rng.integers(0, labels, n), rng.integers(-3, groups, n)
@@ -42,12 +31,9 @@ def test_hard_counts_equal_a_plain_loop(n, labels, groups, seed, weighted):
     w = rng.random(n) + 0.1 if weighted else np.ones(n)
     table = count_labels(y, u, sensitive_features=z, sample_weight=w if weighted else None)
     w = w / w.max()
+    np.testing.assert_allclose(table.counts, by_loop(y.tolist(), z.tolist(), u.tolist(), w, table), atol=1e-12)
     np.testing.assert_allclose(
-        table.counts, by_loop(y.tolist(), z.tolist(), u.tolist(), w, table), atol=1e-12
-    )
-    np.testing.assert_allclose(
-        np.diagonal(table.second_moments, axis1=-2, axis2=-1),
-        by_loop(y.tolist(), z.tolist(), u.tolist(), w**2, table),
+        np.diagonal(table.second_moments, axis1=-2, axis2=-1), by_loop(y.tolist(), z.tolist(), u.tolist(), w**2, table)
     )
 
 
@@ -60,9 +46,7 @@ def test_every_width_of_code_counts_the_same(shape, dtype):
     rng = np.random.default_rng(0)
     n = (1 << 20) + 77 if shape[0] <= 5 else 3_000
     y, z, u = (rng.integers(0, k, n).astype(dtype) for k in shape)
-    expected = np.bincount(
-        np.ravel_multi_index((y, z, u), shape), minlength=int(np.prod(shape))
-    ).reshape(shape)
+    expected = np.bincount(np.ravel_multi_index((y, z, u), shape), minlength=int(np.prod(shape))).reshape(shape)
     table = count_labels(y, u, sensitive_features=z, labels=range(shape[0]))
     np.testing.assert_array_equal(table.counts, expected[:, list(table.groups)])
 
@@ -88,9 +72,7 @@ def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
     np.testing.assert_allclose(table.moments, second[:, seen], atol=1e-12)
     unweighted = soft_counts(y, q, sensitive_features=z)
     np.testing.assert_allclose(unweighted.sum(), n)
-    np.testing.assert_allclose(
-        unweighted, soft_counts(y, q, sensitive_features=z, sample_weight=np.full(n, 3.0))
-    )
+    np.testing.assert_allclose(unweighted, soft_counts(y, q, sensitive_features=z, sample_weight=np.full(n, 3.0)))
 
 
 def test_the_axes_of_soft_counts_are_as_long_as_the_codes():
@@ -109,14 +91,11 @@ def test_tables_of_chunks_add_to_the_table_of_all_rows(n, seed, soft):
     if soft:
         q = rng.dirichlet(np.ones(3), size=n)
         parts = [
-            count_posteriors(y[s], q[s], sensitive_features=z[s], labels=range(3))
-            for s in (slice(cut), slice(cut, n))
+            count_posteriors(y[s], q[s], sensitive_features=z[s], labels=range(3)) for s in (slice(cut), slice(cut, n))
         ]
         whole = count_posteriors(y, q, sensitive_features=z, labels=range(3))
     else:
-        parts = [
-            count_labels(y[s], y[s], sensitive_features=z[s]) for s in (slice(cut), slice(cut, n))
-        ]
+        parts = [count_labels(y[s], y[s], sensitive_features=z[s]) for s in (slice(cut), slice(cut, n))]
         whole = count_labels(y, y, sensitive_features=z)
     for merged in (parts[0] + parts[1], CountTable.merge(parts[::-1])):
         assert merged.groups == whole.groups
@@ -164,27 +143,17 @@ def test_every_kind_of_column_becomes_levels(values):
         (np.array(["a", None, "b", None], dtype=object), "2 missing values .rows 1, 3"),
         (np.array([1.0, np.nan, 2.0, 3.0]), "1 missing value .row 1"),
         (np.ma.array([1, 2, 3, 4], mask=[0, 0, 0, 1]), "row 3"),
-        (
-            np.array(["2020-01-01", "NaT", "2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
-            "row 1",
-        ),
+        (np.array(["2020-01-01", "NaT", "2020-01-01", "2020-01-02"], dtype="datetime64[D]"), "row 1"),
     ],
 )
 def test_missing_values_are_counted_and_located(missing, rows):
     with pytest.raises(InputError, match=rows):
-        count_labels(
-            [0, 1, 0, 1], [0, 1, 0, 1], sensitive_features=missing, names=("y", "sex", "u")
-        )
+        count_labels([0, 1, 0, 1], [0, 1, 0, 1], sensitive_features=missing, names=("y", "sex", "u"))
 
 
 def test_inputs_are_left_untouched():
     rng = np.random.default_rng(0)
-    q, y, z, w = (
-        rng.dirichlet(np.ones(2), size=50),
-        rng.integers(0, 2, 50),
-        rng.integers(0, 2, 50),
-        rng.random(50),
-    )
+    q, y, z, w = (rng.dirichlet(np.ones(2), size=50), rng.integers(0, 2, 50), rng.integers(0, 2, 50), rng.random(50))
     before = [x.copy() for x in (q, y, z, w)]
     count_posteriors(y, q, sensitive_features=z, sample_weight=w)
     count_labels(y, y, sensitive_features=z, sample_weight=w)

@@ -15,14 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
-from separatrix.columns.draws import (
-    PURPOSES,
-    check_seed,
-    id_digests,
-    id_texts,
-    key_id,
-    uniforms,
-)
+from separatrix.columns.draws import PURPOSES, check_seed, id_digests, id_texts, key_id, uniforms
 from separatrix.columns.values import as_levels
 from separatrix.errors import InputError
 
@@ -100,8 +93,7 @@ def test_random_secrets_pass():
 
 
 @pytest.mark.parametrize(
-    "salt",
-    ["a" * 40, "0123456789abcdef", "1234567890123456", "abab" * 8, "passwordpassword", b"\0" * 32],
+    "salt", ["a" * 40, "0123456789abcdef", "1234567890123456", "abab" * 8, "passwordpassword", b"\0" * 32]
 )
 def test_weak_secrets_are_refused(salt):
     with pytest.raises(InputError, match="can be guessed"):

@@ -17,34 +17,20 @@ KNOWN = sx.audit(ROWS["y"], ROWS["u"], sensitive_features=ROWS["z"]).violation
 
 def test_integer_names_are_names():
     frame = pd.DataFrame(ROWS).set_axis([0, 1, 2], axis=1)
-    assert sx.audit(
-        frame, target="0", sensitive_features="1", prediction="2"
-    ).violation == pytest.approx(KNOWN)
-    assert sx.audit(frame, target=0, sensitive_features=1, prediction=2).violation == pytest.approx(
-        KNOWN
-    )
-    assert sx.audit(
-        frame, target=0, sensitive_features=[1], prediction=[2]
-    ).violation == pytest.approx(KNOWN)
+    assert sx.audit(frame, target="0", sensitive_features="1", prediction="2").violation == pytest.approx(KNOWN)
+    assert sx.audit(frame, target=0, sensitive_features=1, prediction=2).violation == pytest.approx(KNOWN)
+    assert sx.audit(frame, target=0, sensitive_features=[1], prediction=[2]).violation == pytest.approx(KNOWN)
     data = datasets.from_frame(frame, target="0", sensitive="1")
     assert data.features == ("2",)
 
 
-@pytest.mark.parametrize(
-    "names", [("__rows", "__w", "__ww"), ("k0", "rows", "w"), ("k1", "k0", "q0")]
-)
+@pytest.mark.parametrize("names", [("__rows", "__w", "__ww"), ("k0", "rows", "w"), ("k1", "k0", "q0")])
 @pytest.mark.parametrize("soft", [False, True])
 def test_columns_may_be_called_like_our_internals(names, soft):
     frame = pd.DataFrame(ROWS).assign(w=2).set_axis([*names, "sum"], axis=1)
     if soft:
         frame[names[2]] = frame[names[2]].astype(float)
-    a = sx.audit(
-        frame,
-        target=names[0],
-        sensitive_features=names[1],
-        prediction=names[2],
-        sample_weight="sum",
-    )
+    a = sx.audit(frame, target=names[0], sensitive_features=names[1], prediction=names[2], sample_weight="sum")
     assert a.violation == pytest.approx(KNOWN)
 
 
@@ -70,9 +56,7 @@ def test_two_columns_of_one_name_are_one_sentence(names):
 )
 def test_nullable_and_string_types(types):
     frame = pd.DataFrame(ROWS).astype(types)
-    assert sx.audit(
-        frame, target="y", sensitive_features="z", prediction="u"
-    ).violation == pytest.approx(KNOWN)
+    assert sx.audit(frame, target="y", sensitive_features="z", prediction="u").violation == pytest.approx(KNOWN)
     a = sx.audit(frame["y"], frame["u"], sensitive_features=frame[["z"]])
     assert a.violation == pytest.approx(KNOWN)
     data = datasets.from_frame(frame, target="y", sensitive="z")

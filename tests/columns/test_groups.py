@@ -44,10 +44,7 @@ def test_two_columns_make_the_same_tuples_whatever_holds_them(form):
 def test_each_column_keeps_its_own_kind():
     levels = as_groups(pd.DataFrame({"sex": SEX, "n": [1, 2, 1, 2, 2]})).levels
     assert levels == (("f", 1), ("f", 2), ("m", 2))
-    assert (
-        as_groups(np.array(list(zip(SEX, [1, 2, 1, 2, 2], strict=True)), dtype=object)).levels
-        == levels
-    )
+    assert as_groups(np.array(list(zip(SEX, [1, 2, 1, 2, 2], strict=True)), dtype=object)).levels == levels
 
 
 @pytest.mark.parametrize("form", [SEX, [SEX], FRAME[["sex"]], FRAME["sex"], np.array(SEX)[:, None]])

@@ -40,9 +40,7 @@ ENGINES = {
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_every_engine_counts_what_a_plain_loop_counts(engine: str, weight: str | None) -> None:
     t = rows()
-    found = score_histogram(
-        ENGINES[engine](t), y="y", z=["sex", "age"], score="s", bins=64, weight=weight
-    )
+    found = score_histogram(ENGINES[engine](t), y="y", z=["sex", "age"], score="s", bins=64, weight=weight)
     expected = np.zeros((2, 6, 64))
     for row in t.itertuples():
         group = found.groups.index((row.sex, row.age))
@@ -102,9 +100,7 @@ def test_files_are_counted_like_frames(tmp_path, kind: str) -> None:
     """A CSV file opens as text: labels and groups get their types, the score its numbers."""
     t = rows()
     getattr(pl.from_pandas(t), f"write_{kind}")(tmp_path / f"rows.{kind}")
-    found = score_histogram(
-        scan([tmp_path / f"rows.{kind}"]), y="y", z="sex", score="s", weight="w"
-    )
+    found = score_histogram(scan([tmp_path / f"rows.{kind}"]), y="y", z="sex", score="s", weight="w")
     expected = score_histogram(t, y="y", z="sex", score="s", weight="w")
     np.testing.assert_allclose(found.counts, expected.counts, rtol=1e-12)
     assert (found.labels, found.groups) == (expected.labels, expected.groups)

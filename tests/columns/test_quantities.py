@@ -31,9 +31,7 @@ def test_numbers_of_every_kind_are_the_same_numbers(place):
 
 
 def test_labels_become_codes_in_their_order():
-    rows = quantities(
-        ["no", "yes", "no"], ["yes", "yes", "no"], sensitive_features=[1, 2, 2], target="labels"
-    )
+    rows = quantities(["no", "yes", "no"], ["yes", "yes", "no"], sensitive_features=[1, 2, 2], target="labels")
     assert (rows.labels, rows.y.tolist(), rows.u.tolist()) == (("no", "yes"), [0, 1, 0], [1, 1, 0])
 
 

@@ -102,9 +102,7 @@ def test_audits_of_files_equal_the_audit_of_their_arrays(reader, tmp_path, pred,
 
 def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
     rows(tmp_path)
-    data = datasets.from_frame(
-        tmp_path / "rows.csv", target="y", sensitive=["sex", "old"], drop=["u", "q"]
-    )
+    data = datasets.from_frame(tmp_path / "rows.csv", target="y", sensitive=["sex", "old"], drop=["u", "q"])
     table = count_rows(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred="u")
     assert (data.labels, data.groups) == (table.labels, table.groups)
     np.testing.assert_array_equal(data.cells, table.counts.sum(2))
@@ -173,9 +171,7 @@ def test_trailing_commas_in_every_line_are_an_empty_column(reader, tmp_path):
 
 
 def test_parquet_keeps_its_types(tmp_path):
-    frame = pl.DataFrame(
-        {"y": [True, False, True], "z": ["a", "b", "NA"], "u": [True, False, False]}
-    )
+    frame = pl.DataFrame({"y": [True, False, True], "z": ["a", "b", "NA"], "u": [True, False, False]})
     frame.write_parquet(tmp_path / "rows.parquet")
     table = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")
     assert (table.labels, table.groups) == ((False, True), ("NA", "a", "b"))
@@ -212,19 +208,14 @@ def test_duckdb_and_python_read_numbers_alike(tmp_path: Path, columns: list[list
     assert list(ours) == list(wanted)
     for name, values in wanted.items():
         if isinstance(values, Coded):
-            assert (ours[name].levels, ours[name].codes.tolist()) == (
-                values.levels,
-                values.codes.tolist(),
-            )
+            assert (ours[name].levels, ours[name].codes.tolist()) == (values.levels, values.codes.tolist())
         else:
             assert ours[name].dtype == values.dtype
             np.testing.assert_array_equal(ours[name], values)
 
 
 def test_parquet_is_counted_without_duckdb(tmp_path, monkeypatch):
-    pl.DataFrame({"y": [0, 1, 1], "z": ["f", "m", "f"], "u": [0, 1, 0]}).write_parquet(
-        tmp_path / "rows.parquet"
-    )
+    pl.DataFrame({"y": [0, 1, 1], "z": ["f", "m", "f"], "u": [0, 1, 0]}).write_parquet(tmp_path / "rows.parquet")
     with_duckdb = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")
     monkeypatch.setattr("separatrix.columns.readers.duckdb_is_here", lambda: False)
     without = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")

@@ -114,10 +114,7 @@ def test_rows_of_weight_zero_are_no_rows():
 def test_only_the_order_of_the_scores_matters(change):
     s, y, z, _ = people(8)
     s = s.astype(np.float32).astype(float)
-    a, b = (
-        count_scores(y, s, sensitive_features=z),
-        count_scores(y, change(s), sensitive_features=z),
-    )
+    a, b = (count_scores(y, s, sensitive_features=z), count_scores(y, change(s), sensitive_features=z))
     assert_allclose(a.binned(20).counts, b.binned(20).counts)
     assert largest_gap(a)[0] == largest_gap(b)[0]
     assert a.auroc() == b.auroc()

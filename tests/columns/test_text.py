@@ -34,14 +34,10 @@ def values(column: object) -> list[object]:
     ),
     st.sampled_from([1, 3, 100]),
 )
-def test_what_csv_writes_is_read_back(
-    rows: list[tuple[float | None, str | None]], chunk: int
-) -> None:
+def test_what_csv_writes_is_read_back(rows: list[tuple[float | None, str | None]], chunk: int) -> None:
     """Quotes, delimiters inside values, missing values; whatever the chunk of rows."""
     stream = io.StringIO(newline="")
-    csv.writer(stream).writerows(
-        [("x", "t"), *(("" if x is None else repr(x), t or "") for x, t in rows)]
-    )
+    csv.writer(stream).writerows([("x", "t"), *(("" if x is None else repr(x), t or "") for x, t in rows)])
     stream.seek(0)
     before, _csv._CHUNK = _csv._CHUNK, chunk
     try:
@@ -77,9 +73,7 @@ def test_blank_lines_are_skipped() -> None:
 
 
 def test_a_short_row_is_an_error() -> None:
-    with pytest.raises(
-        DataError, match=r"rows.csv, near line 3: a row has 1 fields \(3\), the header 2"
-    ):
+    with pytest.raises(DataError, match=r"rows.csv, near line 3: a row has 1 fields \(3\), the header 2"):
         read_csv(["a,b", "1,2", "3"], source="rows.csv")
 
 

@@ -66,9 +66,7 @@ def test_limit(form):
 @pytest.mark.parametrize("form", ["polars", "list"])
 def test_the_classifier_around_any_model(form):
     z = FORMS[form]
-    model = sx.FrontierClassifier(LogisticRegression(), max_violation=0.1, cv=2).fit(
-        X, Y, sensitive_features=z
-    )
+    model = sx.FrontierClassifier(LogisticRegression(), max_violation=0.1, cv=2).fit(X, Y, sensitive_features=z)
     q = model.predict_proba(X, sensitive_features=z)
     np.testing.assert_array_equal(q, model.predict_proba(X, sensitive_features=FRAME))
     predictor = sx.Predictor.from_estimator(model)

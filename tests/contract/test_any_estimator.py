@@ -59,9 +59,7 @@ def test_what_a_trace_fitted_ships_loads_predicts_and_is_audited(estimator, tmp_
 def any_columns():
     """A user's pipeline that takes whatever columns there are."""
     text = OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")
-    return make_pipeline(
-        make_column_transformer(text, remainder="passthrough"), LogisticRegression()
-    )
+    return make_pipeline(make_column_transformer(text, remainder="passthrough"), LogisticRegression())
 
 
 def test_a_model_without_the_group_never_saw_its_column(tmp_path):

@@ -62,10 +62,7 @@ def test_an_audit_reads_lists_arrays_and_series_alike(train):
     pandas = pytest.importorskip("pandas")
     X, y, z = train
     u = np.where(X[:, 1] > 1.0, "yes", "no")
-    audits = [
-        sx.audit(wrap(y), wrap(u), sensitive_features=wrap(z))
-        for wrap in (np.asarray, list, pandas.Series)
-    ]
+    audits = [sx.audit(wrap(y), wrap(u), sensitive_features=wrap(z)) for wrap in (np.asarray, list, pandas.Series)]
     assert len({(a.violation, a.utility, a.eo_gap, a.p_value) for a in audits}) == 1
 
 
@@ -110,9 +107,7 @@ def test_a_score_and_any_rising_function_of_it_have_one_audit(train):
 def test_a_limit_rises_with_the_level_and_its_rule_keeps_it(train, budget):
     X, y, z = train
     s = X.sum(1)
-    best = sx.limit(
-        y, s, sensitive_features=z, maximize="accuracy", budget=budget, levels=[0.0, 0.01, 0.1]
-    )
+    best = sx.limit(y, s, sensitive_features=z, maximize="accuracy", budget=budget, levels=[0.0, 0.01, 0.1])
     assert (np.diff(best.values) >= 0).all()
     assert (best.upper >= best.values).all()
     for level, value in zip(best.levels, best.values, strict=True):
@@ -181,8 +176,7 @@ def test_a_saved_predictor_predicts_the_same_bits(frontier, fresh, tmp_path):
     loaded = sx.load(tmp_path / "model")
     assert isinstance(loaded, sx.Predictor)
     np.testing.assert_array_equal(
-        loaded.predict_proba(X, sensitive_features=z),
-        point.predictor.predict_proba(X, sensitive_features=z),
+        loaded.predict_proba(X, sensitive_features=z), point.predictor.predict_proba(X, sensitive_features=z)
     )
 
 
@@ -200,12 +194,7 @@ def test_a_budget_that_nothing_keeps_is_refused_with_the_smallest_that_can_be_ke
         (lambda: sx.audit([0, 1], [0, 1, 1], sensitive_features=[0, 1]), "3"),
         (lambda: sx.audit([0, 1], [0, 1], sensitive_features=[0, 1], confidence=2), "2"),
         (lambda: sx.audit_score([0, 1, 2], [0.1, 0.2, 0.3], sensitive_features=[0, 1, 0]), "3"),
-        (
-            lambda: sx.limit(
-                [0, 1] * 9, [0.1, 0.9] * 9, sensitive_features=[0, 1] * 9, budget="luck"
-            ),
-            "luck",
-        ),
+        (lambda: sx.limit([0, 1] * 9, [0.1, 0.9] * 9, sensitive_features=[0, 1] * 9, budget="luck"), "luck"),
         (lambda: sx.datasets.load("no such data"), "no such data"),
     ],
 )

@@ -88,9 +88,7 @@ LIMITS = {
 @pytest.mark.parametrize(("maximize", "budget"), LIMITS)
 def test_limit(rows, maximize, budget):
     y, s, z = rows
-    best = sx.limit(
-        y, s, sensitive_features=z, maximize=maximize, budget=budget, levels=[0.0, 0.02, 0.05]
-    )
+    best = sx.limit(y, s, sensitive_features=z, maximize=maximize, budget=budget, levels=[0.0, 0.02, 0.05])
     near = 5e-5 if maximize == "utility" else 1e-6  # the tolerances that `limit` promises
     np.testing.assert_allclose(best.values, LIMITS[maximize, budget], atol=near)
     assert (best.upper >= best.values).all()
@@ -129,16 +127,11 @@ def test_soft_cmi_is_the_audits_violation(rows):
 def test_shannon_quantities_of_a_table_of_counts():
     copies = np.zeros((1, 2, 2))
     copies[0, 0, 0] = copies[0, 1, 1] = 5.0  # the prediction copies the group
-    assert float(sx.theory.conditional_mutual_information(copies)) == pytest.approx(
-        np.log(2.0), rel=1e-12
-    )
+    assert float(sx.theory.conditional_mutual_information(copies)) == pytest.approx(np.log(2.0), rel=1e-12)
     table = np.random.default_rng(5).poisson(20.0, (2, 3, 2)).astype(float)
     v = float(sx.theory.conditional_mutual_information(table))
     u = float(sx.theory.mutual_information(table))
-    assert (v, u) == (
-        pytest.approx(0.007270937793707202, rel=DIGITS),
-        pytest.approx(0.0005386186435685225, rel=DIGITS),
-    )
+    assert (v, u) == (pytest.approx(0.007270937793707202, rel=DIGITS), pytest.approx(0.0005386186435685225, rel=DIGITS))
 
 
 def test_exact_frontier_of_a_known_distribution():

@@ -239,9 +239,7 @@ def test_any_labels_around_a_classifier_that_takes_codes(blind):
     assert set(model.predict(frame)) == {"no", "yes"}
 
 
-@pytest.mark.parametrize(
-    ("given", "possible"), [([1], False), (["b"], True), (["b", "sex"], True), (None, True)]
-)
+@pytest.mark.parametrize(("given", "possible"), [([1], False), (["b"], True), (["b", "sex"], True), (None, True)])
 def test_no_column_is_dropped_in_front_of_categories_by_place(given, possible):
     frame, y = table()
     base = Categories(cat_features=given)

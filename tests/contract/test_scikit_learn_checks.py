@@ -12,14 +12,10 @@ pytest.importorskip("torch")
 
 GROUP = {"sensitive_columns": 0, "random_state": 0}
 ESTIMATORS = [
-    sx.FrontierClassifier(
-        LogisticRegression(), max_eo_gap=0.9, use_whole_budget=True, cv=2, **GROUP
-    ),
+    sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.9, use_whole_budget=True, cv=2, **GROUP),
     sx.SeparatedScorer(LogisticRegression(), penalty=None, cv=2, **GROUP),
     sx.AlignedRegressor(LinearRegression(), penalty=1.0, cv=2, **GROUP),
-    sx.SeparationClassifier(
-        hidden=(4,), epochs=40, min_steps=0, batch=None, learning_rate=0.03, **GROUP
-    ),
+    sx.SeparationClassifier(hidden=(4,), epochs=40, min_steps=0, batch=None, learning_rate=0.03, **GROUP),
 ]
 WEIGHTS = "check_sample_weight_equivalence_on_{}_data"
 DEAR = (  # many formats or kinds of labels each; what another check asks of another container
@@ -61,8 +57,6 @@ _CHECKS = parametrize_with_checks(ESTIMATORS, expected_failed_checks=known_failu
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Many different numbers:UserWarning")
-@pytest.mark.parametrize(
-    _CHECKS.args[0], [marked(case) for case in _CHECKS.args[1]], **_CHECKS.kwargs
-)
+@pytest.mark.parametrize(_CHECKS.args[0], [marked(case) for case in _CHECKS.args[1]], **_CHECKS.kwargs)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from separatrix.core.binned_cmi import (
-    bins_below,
-    centres,
-    cmi_of_draws,
-    cmi_of_scores,
-    log_ratio,
-)
+from separatrix.core.binned_cmi import bins_below, centres, cmi_of_draws, cmi_of_scores, log_ratio
 from separatrix.core.information import conditional_mutual_information, violation_gradient
 
 seeds = st.integers(0, 2**32 - 1)
@@ -117,9 +111,7 @@ def test_more_centres_see_no_less(seed, groups, bins, more):
     coarse = centres(score, bins)
     extra = np.random.default_rng(seed).uniform(coarse[0], coarse[-1], more)
     fine = np.unique(np.concatenate([coarse, extra]))
-    values = [
-        cmi_of_scores(score, cell, shape, at).value for at in (coarse, fine, np.unique(score))
-    ]
+    values = [cmi_of_scores(score, cell, shape, at).value for at in (coarse, fine, np.unique(score))]
     assert values[0] <= values[1] + 1e-12
     assert values[0] <= values[2] + 1e-12
 

@@ -54,9 +54,7 @@ def test_rows_of_weight_two_are_rows_that_occur_twice():
     weighted = ConditionalCMI.from_outcome(y, z, 3, w.astype(float))(u, AT)
     repeated = ConditionalCMI.from_outcome(twice[0], twice[2], 3)(twice[1], AT)
     assert weighted.value == pytest.approx(repeated.value, abs=1e-12)
-    assert weighted.gradient == pytest.approx(
-        np.bincount(np.repeat(np.arange(600), w), repeated.gradient)
-    )
+    assert weighted.gradient == pytest.approx(np.bincount(np.repeat(np.arange(600), w), repeated.gradient))
 
 
 def test_for_two_labels_it_is_the_violation_of_the_standardised_score():

@@ -35,9 +35,7 @@ def test_each_information_is_that_of_its_definition(counts):
         if p[..., u].sum() > 0
     ]
     assert CRITERIA["sufficiency"].information(counts) == pytest.approx(sum(given_u), abs=1e-12)
-    assert float(CRITERIA["separation"].information(counts)) == float(
-        conditional_mutual_information(counts)
-    )
+    assert float(CRITERIA["separation"].information(counts)) == float(conditional_mutual_information(counts))
 
 
 def test_gaps_are_the_rates_that_people_compare():
@@ -67,9 +65,7 @@ def test_moments_follow_the_axes():
         np.r_[np.zeros(300, int), 1], np.vstack([q, [1, 0]]), sensitive_features=np.r_[z, 0],
         sample_weight=np.r_[weight, 0.0],
     )  # fmt: skip
-    np.testing.assert_allclose(
-        own.moments[0] / own.moments.sum(), same.moments[0] / same.moments.sum()
-    )
+    np.testing.assert_allclose(own.moments[0] / own.moments.sum(), same.moments[0] / same.moments.sum())
     turned = CRITERIA["sufficiency"].table(table)
     for u, g, k in np.ndindex(2, 2, 2):
         here = (z == g) & (y == k)

@@ -19,12 +19,7 @@ def one_by_one(columns, shape, weight=1.0):
 
 
 @pytest.mark.slow
-@given(
-    st.integers(1, 300),
-    st.tuples(*[st.integers(1, 6)] * 3),
-    st.integers(0, 2**32 - 1),
-    st.sampled_from("bBhilL?"),
-)
+@given(st.integers(1, 300), st.tuples(*[st.integers(1, 6)] * 3), st.integers(0, 2**32 - 1), st.sampled_from("bBhilL?"))
 def test_the_table_equals_adding_one_row_at_a_time(n, shape, seed, kind):
     rng = np.random.default_rng(seed)
     shape = tuple(min(k, 2) for k in shape) if kind == "?" else shape
@@ -46,8 +41,7 @@ def test_levels_that_come_late_widen_the_table(rows, monkeypatch):
     monkeypatch.setattr(room, "_BLOCK", 64)
     columns = [np.sort(np.arange(rows) % k) for k in (2, 5, 3)]
     np.testing.assert_array_equal(
-        crosstab_small(columns),
-        one_by_one(columns, [1 << int(c.max()).bit_length() for c in columns]),
+        crosstab_small(columns), one_by_one(columns, [1 << int(c.max()).bit_length() for c in columns])
     )
 
 

@@ -8,20 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from separatrix.core.envelope import (
-    concave_envelope,
-    hypervolume,
-    pareto,
-    secant,
-    staircase,
-    utility_fraction,
-)
+from separatrix.core.envelope import concave_envelope, hypervolume, pareto, secant, staircase, utility_fraction
 from separatrix.errors import InputError
 
 coordinates = st.one_of(
-    st.floats(0.0, 1.0, allow_subnormal=False),
-    st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0]),
-    st.just(float("nan")),
+    st.floats(0.0, 1.0, allow_subnormal=False), st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0]), st.just(float("nan"))
 )
 points = st.integers(1, 30).flatmap(
     lambda n: st.tuples(*(arrays(np.float64, n, elements=coordinates) for _ in range(2)))
@@ -40,9 +31,7 @@ def test_pareto_set_is_what_no_point_beats(vu: tuple[np.ndarray, np.ndarray]) ->
     for i in _finite(v, u):
         adversaries = _finite(v, u)
         beaten = (
-            (v[adversaries] <= v[i])
-            & (u[adversaries] >= u[i])
-            & ((v[adversaries] < v[i]) | (u[adversaries] > u[i]))
+            (v[adversaries] <= v[i]) & (u[adversaries] >= u[i]) & ((v[adversaries] < v[i]) | (u[adversaries] > u[i]))
         ).any()
         twin = ((v[adversaries] == v[i]) & (u[adversaries] == u[i]) & (adversaries < i)).any()
         assert (i in kept) == (not beaten and not twin)
@@ -50,9 +39,7 @@ def test_pareto_set_is_what_no_point_beats(vu: tuple[np.ndarray, np.ndarray]) ->
 
 @pytest.mark.slow
 @given(points, st.floats(0.0, 1.0))
-def test_envelope_is_the_best_mixture_of_two_points(
-    vu: tuple[np.ndarray, np.ndarray], level: float
-) -> None:
+def test_envelope_is_the_best_mixture_of_two_points(vu: tuple[np.ndarray, np.ndarray], level: float) -> None:
     """Theorem "Randomized frontier equals the concave closure", against all pairs of points."""
     v, u = vu
     alive = _finite(v, u)
@@ -83,9 +70,7 @@ def test_envelope_is_the_best_mixture_of_two_points(
 
 
 @given(points)
-def test_marginal_price_of_separation_never_falls_as_v_falls(
-    vu: tuple[np.ndarray, np.ndarray],
-) -> None:
+def test_marginal_price_of_separation_never_falls_as_v_falls(vu: tuple[np.ndarray, np.ndarray]) -> None:
     v, u = vu
     if len(_finite(v, u)):
         price = concave_envelope(v, u).price()
@@ -94,9 +79,7 @@ def test_marginal_price_of_separation_never_falls_as_v_falls(
 
 
 @given(points, st.lists(st.floats(0.0, 1.2), min_size=2, max_size=8))
-def test_deterministic_frontier_is_non_decreasing(
-    vu: tuple[np.ndarray, np.ndarray], levels: list[float]
-) -> None:
+def test_deterministic_frontier_is_non_decreasing(vu: tuple[np.ndarray, np.ndarray], levels: list[float]) -> None:
     """Proposition "Deterministic frontier is non-decreasing", and the staircase is the maximum that
     it claims.
     """
@@ -115,16 +98,12 @@ def test_hypervolume_agrees_with_moocore(vu: tuple[np.ndarray, np.ndarray]) -> N
     moocore = pytest.importorskip("moocore")
     v, u = vu
     alive = _finite(v, u)
-    expected = (
-        moocore.hypervolume(np.c_[v[alive], -u[alive]], ref=[0.8, 0.0]) if len(alive) else 0.0
-    )
+    expected = moocore.hypervolume(np.c_[v[alive], -u[alive]], ref=[0.8, 0.0]) if len(alive) else 0.0
     assert hypervolume(v, u, 0.8) == pytest.approx(expected, abs=1e-12)
 
 
 @given(points)
-def test_envelope_holds_more_than_the_staircase_and_more_points_never_hurt(
-    vu: tuple[np.ndarray, np.ndarray],
-) -> None:
+def test_envelope_holds_more_than_the_staircase_and_more_points_never_hurt(vu: tuple[np.ndarray, np.ndarray]) -> None:
     v, u = vu
     if len(_finite(v, u)):
         whole = concave_envelope(v, u).hypervolume(0.9)
@@ -151,9 +130,7 @@ def test_share_of_the_limit_is_one_for_the_limit_and_counts_the_constant_predict
 
 
 @given(st.floats(0.05, 5.0), st.floats(0.01, 0.4), st.floats(0.05, 0.5), st.floats(0.0, 1.0))
-def test_secant_extrapolates_a_concave_frontier_from_above(
-    power: float, v0: float, step: float, part: float
-) -> None:
+def test_secant_extrapolates_a_concave_frontier_from_above(power: float, v0: float, step: float, part: float) -> None:
     """Section 2.3: left of the X-only point the secant bounds any concave frontier through both
     reference points.
     """

@@ -41,24 +41,16 @@ def test_budget_identity(table):
 def test_violation_is_the_difference_of_entropies(table):
     p = law(table)
     by_entropies = (
-        info.entropy(p.sum(1), 2)
-        + info.entropy(p.sum(2), 2)
-        - info.entropy(p, 3)
-        - info.entropy(p.sum((1, 2)), 1)
+        info.entropy(p.sum(1), 2) + info.entropy(p.sum(2), 2) - info.entropy(p, 3) - info.entropy(p.sum((1, 2)), 1)
     )
-    assert info.conditional_mutual_information(table) == pytest.approx(
-        float(by_entropies), abs=1e-12
-    )
+    assert info.conditional_mutual_information(table) == pytest.approx(float(by_entropies), abs=1e-12)
 
 
 @given(count_tables(), st.data())
 def test_data_processing(table, data):
     """Randomising the prediction further can only lose information, about Y and about Z given Y."""
     processed = table @ data.draw(channels(table.shape[2]))
-    assert (
-        info.conditional_mutual_information(processed)
-        <= info.conditional_mutual_information(table) + 1e-12
-    )
+    assert info.conditional_mutual_information(processed) <= info.conditional_mutual_information(table) + 1e-12
     assert info.mutual_information(processed) <= info.mutual_information(table) + 1e-12
 
 
@@ -72,11 +64,7 @@ def test_violation_vanishes_exactly_under_separation(table, seed):
     separated = p_yz[:, :, None] * rates[:, None, :]
     assert info.conditional_mutual_information(separated) < 1e-14
     # the other way, with an amount (Pinsker): rates that differ by a gap force v >= p_min gap² / 2
-    v, gap, rarest = (
-        info.conditional_mutual_information(table),
-        info.eo_gap(table),
-        p_yz[p_yz > 0].min(),
-    )
+    v, gap, rarest = (info.conditional_mutual_information(table), info.eo_gap(table), p_yz[p_yz > 0].min())
     assert v >= 0.5 * rarest * gap**2 - 1e-12
 
 
@@ -102,9 +90,7 @@ def test_cmi_bounds_every_centred_auditor(table, seed, dimension):
     """
     rng = np.random.default_rng(seed)
     p = law(table)
-    h = rng.normal(
-        size=(p.shape[0], p.shape[2], dimension)
-    )  # h may look at y too: centring given y makes it so anyway
+    h = rng.normal(size=(p.shape[0], p.shape[2], dimension))  # h may look at y too: centring given y makes it so anyway
     g = rng.normal(size=(p.shape[0], p.shape[1], dimension))
     p_y = p.sum((1, 2))
     live = p_y > 0
@@ -115,9 +101,7 @@ def test_cmi_bounds_every_centred_auditor(table, seed, dimension):
     sup_h = np.linalg.norm(h, axis=2)[p_u > 0].max()
     sup_g = np.linalg.norm(g, axis=2)[p_z > 0].max()
     seen = np.abs(np.einsum("yzu,yud,yzd->y", p[live], h, g)).sum()
-    assert (
-        seen <= sup_h * sup_g * info.auditor_bound(info.conditional_mutual_information(p)) + 1e-12
-    )
+    assert seen <= sup_h * sup_g * info.auditor_bound(info.conditional_mutual_information(p)) + 1e-12
 
 
 @pytest.mark.slow
@@ -142,9 +126,7 @@ def test_numbers_agree_with_dit(table):
     outcomes = [tuple(index) for index in np.argwhere(p > 0).tolist()]
     d = dit.Distribution(outcomes, [p[index] for index in outcomes])
     to_nats = np.log(2)
-    v = dit.shannon.conditional_entropy(d, [2], [0]) - dit.shannon.conditional_entropy(
-        d, [2], [0, 1]
-    )
+    v = dit.shannon.conditional_entropy(d, [2], [0]) - dit.shannon.conditional_entropy(d, [2], [0, 1])
     assert info.conditional_mutual_information(table) == pytest.approx(v * to_nats, abs=1e-12)
     assert info.mutual_information(table) == pytest.approx(
         dit.shannon.mutual_information(d, [2], [0]) * to_nats, abs=1e-12
@@ -167,12 +149,7 @@ def test_utility_agrees_with_scikit_learn():
 def test_a_stack_of_tables_is_one_call(table, a, b):
     rng = np.random.default_rng(0)
     stack = table * rng.uniform(0.5, 2.0, (a, b, *table.shape))
-    for name in (
-        "conditional_mutual_information",
-        "mutual_information",
-        "eo_gap",
-        "miller_madow",
-    ):
+    for name in ("conditional_mutual_information", "mutual_information", "eo_gap", "miller_madow"):
         together = getattr(info, name)(stack)
         alone = [[float(getattr(info, name)(stack[i, j])) for j in range(b)] for i in range(a)]
         np.testing.assert_allclose(together, alone, atol=1e-12)
@@ -182,9 +159,7 @@ def test_a_stack_of_tables_is_one_call(table, a, b):
 def test_parts_of_the_violation_sum_to_it(table):
     parts = info.violation_by_cell(table)
     assert (parts >= 0).all()
-    assert parts.sum() == pytest.approx(
-        float(info.conditional_mutual_information(table)), abs=1e-14
-    )
+    assert parts.sum() == pytest.approx(float(info.conditional_mutual_information(table)), abs=1e-14)
 
 
 @given(count_tables())
@@ -197,8 +172,7 @@ def test_gradient_is_the_derivative_and_its_mean_is_v(table):
     up, down = table.copy(), table.copy()
     up[seen], down[seen] = table[seen] + step, table[seen] - step
     slope = (
-        up.sum() * info.conditional_mutual_information(up)
-        - down.sum() * info.conditional_mutual_information(down)
+        up.sum() * info.conditional_mutual_information(up) - down.sum() * info.conditional_mutual_information(down)
     ) / (2 * step)
     assert g[seen] == pytest.approx(float(slope), abs=1e-4)
 
@@ -230,9 +204,7 @@ def test_miller_madow_is_the_leading_bias():
     p = rng.dirichlet(np.full(2 * 3 * 2, 5.0)).reshape(2, 3, 2)
     n = 2_000
     tables = rng.multinomial(n, p.ravel(), size=20_000).reshape(-1, 2, 3, 2)
-    bias = info.conditional_mutual_information(tables).mean() - info.conditional_mutual_information(
-        p
-    )
+    bias = info.conditional_mutual_information(tables).mean() - info.conditional_mutual_information(p)
     assert bias == pytest.approx(2 * (2 - 1) * (3 - 1) / (2 * n), rel=0.15)
 
 

@@ -31,9 +31,7 @@ def balanced_accuracy(tables: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def balanced(monkeypatch):
-    entry = Metric(
-        "balanced_accuracy", "balanced", "balanced accuracy", balanced_accuracy, leads=True
-    )
+    entry = Metric("balanced_accuracy", "balanced", "balanced accuracy", balanced_accuracy, leads=True)
     monkeypatch.setitem(METRICS, "balanced_accuracy", entry)
     return entry
 
@@ -42,9 +40,7 @@ def test_measure_gives_every_metric_of_a_stack_of_tables():
     tables = np.random.default_rng(0).integers(1, 50, (3, 2, 2, 2)).astype(float)
     found = measure(tables)
     assert set(found) == {name for name, metric in METRICS.items() if metric.of is not None}
-    np.testing.assert_allclose(
-        found["violation"], information.conditional_mutual_information(tables)
-    )
+    np.testing.assert_allclose(found["violation"], information.conditional_mutual_information(tables))
     np.testing.assert_allclose(found["eo_gap"], information.eo_gap(tables))
 
 
@@ -89,9 +85,7 @@ def test_a_metric_of_scores_is_not_read_off_a_table():
 
 
 @pytest.mark.slow
-def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
-    balanced, results_folder, tmp_path
-):
+def test_a_new_metric_is_found_in_tables_selection_report_and_figures(balanced, results_folder, tmp_path):
     from separatrix.frontier import figures
     from separatrix.frontier import page as report
     from separatrix.frontier import tables as path_tables
@@ -126,9 +120,7 @@ def test_a_new_metric_is_an_objective_of_the_command_line():
         "import sys; sys.argv = ['separatrix', 'select', '--help'];"
         "from separatrix.cli import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "lift" in done.stdout, done.stderr
 
 

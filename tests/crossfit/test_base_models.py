@@ -11,11 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from separatrix.crossfit import array_models, base_models
 from separatrix.crossfit.array_models import BoostedTrees, Logistic
-from separatrix.crossfit.base_models import (
-    base_model_named,
-    from_arrays,
-    to_arrays,
-)
+from separatrix.crossfit.base_models import base_model_named, from_arrays, to_arrays
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.predictor import models
 

@@ -62,9 +62,7 @@ def test_cv_plus_one_fits():
     np.testing.assert_allclose(found.model.predict_proba(X[:9, 1:]), whole.predict_proba(X[:9, 1:]))
     fold = datasets.folds(y, z, 3, 5)
     own = LogisticRegression().fit(X[fold != 1, 1:], y[fold != 1])
-    np.testing.assert_allclose(
-        found.scores[fold == 1], own.predict_proba(X[fold == 1, 1:]), atol=1e-9
-    )
+    np.testing.assert_allclose(found.scores[fold == 1], own.predict_proba(X[fold == 1, 1:]), atol=1e-9)
 
 
 @pytest.mark.parametrize("cv", [KFold(3), GroupKFold(4), "list"])
@@ -79,9 +77,7 @@ def test_splitters_and_iterables(cv):
 def test_jobs_and_seeds_give_the_same_scores():
     X, y, z = people()
     one = cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3))
-    two = cross_fit(
-        LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3), n_jobs=2
-    )
+    two = cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3), n_jobs=2)
     np.testing.assert_array_equal(one.scores, two.scores)
     a, b = (cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=None) for _ in range(2))
     assert (a.scores != b.scores).any()

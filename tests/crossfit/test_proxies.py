@@ -86,6 +86,5 @@ def test_a_tiny_group_and_a_constant_column():
 def test_the_sentence():
     text = str(Proxies(0.934, {"relationship": 0.881, "marital-status": 0.712, "age": 0.55}, 9))
     assert text == (
-        "The group can be told from X with AUROC 0.93; most from `relationship` (0.88), "
-        "`marital-status` (0.71)."
+        "The group can be told from X with AUROC 0.93; most from `relationship` (0.88), `marital-status` (0.71)."
     )

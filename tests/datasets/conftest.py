@@ -49,16 +49,10 @@ def make_celeba() -> Callable[[Path], Path]:
         rng = np.random.default_rng(0)
         names = [f"{index + 1:06d}.jpg" for index in range(10)]
         for name in names:
-            pixels = np.kron(rng.integers(0, 255, (8, 6, 3)), np.ones((28, 30, 1))).astype(
-                np.uint8
-            )[:218, :178]
+            pixels = np.kron(rng.integers(0, 255, (8, 6, 3)), np.ones((28, 30, 1))).astype(np.uint8)[:218, :178]
             Image.fromarray(pixels).save(folder / "img_align_celeba" / name)
-        rows = [
-            f"{name}  {m:2d}  1 {s:2d}" for name, m, s in zip(names, male, smiling, strict=True)
-        ]
-        (folder / "list_attr_celeba.txt").write_text(
-            "\n".join(["10", "Male Young Smiling ", *rows]) + "\n"
-        )
+        rows = [f"{name}  {m:2d}  1 {s:2d}" for name, m, s in zip(names, male, smiling, strict=True)]
+        (folder / "list_attr_celeba.txt").write_text("\n".join(["10", "Male Young Smiling ", *rows]) + "\n")
         parts = [f"{name} {index * 3 // 10}" for index, name in enumerate(names)]
         (folder / "list_eval_partition.txt").write_text("\n".join(parts) + "\n")
         np.save(folder / "ready.npy", rng.normal(size=(10, 512)).astype(np.float32))

@@ -25,27 +25,7 @@ _COLUMNS = (
     "DEYE DREM"
 )
 COLUMNS = _COLUMNS.split()
-TOP = [
-    2310,
-    440,
-    9130,
-    4720,
-    3255,
-    4760,
-    5740,
-    5240,
-    4700,
-    4220,
-    9620,
-    4020,
-    4110,
-    800,
-    6260,
-    9645,
-    5860,
-    2205,
-    2545,
-]
+TOP = [2310, 440, 9130, 4720, 3255, 4760, 5740, 5240, 4700, 4220, 9620, 4020, 4110, 800, 6260, 9645, 5860, 2205, 2545]
 
 
 def person_file(seed: int, n: int = 400, columns: list[str] = COLUMNS) -> bytes:
@@ -73,9 +53,7 @@ def person_file(seed: int, n: int = 400, columns: list[str] = COLUMNS) -> bytes:
                 "PINCP": rng.choice(["", "0000000", "0054000", "-005000"]),
                 "ESP": rng.choice(["", "1"]),
                 "MIL": rng.choice(["", "4"]),
-                **dict.fromkeys(
-                    ("DIS", "CIT", "MIG", "NATIVITY", "DEAR", "DEYE", "DREM", "ANC"), 1
-                ),
+                **dict.fromkeys(("DIS", "CIT", "MIG", "NATIVITY", "DEAR", "DEYE", "DREM", "ANC"), 1),
             }
         )
     stream = io.StringIO(newline="")
@@ -129,31 +107,16 @@ def test_the_small_sample_is_drawn_from_the_large_one(data_folder: str) -> None:
 
 def _keys(data: datasets.Data) -> list[tuple[Any, ...]]:
     raw = np.column_stack([np.asarray(column) for column in data.columns.values()])
-    return [
-        (*row, data.labels[y], data.groups[z])
-        for row, y, z in zip(raw.tolist(), data.y, data.z, strict=True)
-    ]
+    return [(*row, data.labels[y], data.groups[z]) for row, y, z in zip(raw.tolist(), data.y, data.z, strict=True)]
 
 
 @pytest.mark.slow
 def test_full_size(data_folder: str) -> None:
     data = datasets.load("acs_occupation_large")
     assert data.X.shape == (251_208, 55)
-    assert list(data.group_sizes.values()) == [
-        195_199,
-        23_814,
-        1_769,
-        154,
-        337,
-        12_915,
-        452,
-        10_112,
-        6_456,
-    ]
+    assert list(data.group_sizes.values()) == [195_199, 23_814, 1_769, 154, 337, 12_915, 452, 10_112, 6_456]
     assert {*data.labels} == {f"{code:04d}" for code in (*TOP, 4850)}
-    assert np.array_equal(
-        data.X.sum(1), np.full(len(data), 8)
-    )  # each of the eight columns has exactly one level
+    assert np.array_equal(data.X.sum(1), np.full(len(data), 8))  # each of the eight columns has exactly one level
 
 
 def test_the_employment_columns(data_folder: str) -> None:
@@ -234,25 +197,13 @@ def test_the_filters_by_hand(census: Path) -> None:
     workers = [
         r
         for r in rows
-        if int(r["AGEP"]) > 16
-        and r["PINCP"]
-        and int(r["PINCP"]) > 100
-        and r["WKHP"]
-        and r["OCCP"]  # PWGTP ≥ 1 always
+        if int(r["AGEP"]) > 16 and r["PINCP"] and int(r["PINCP"]) > 100 and r["WKHP"] and r["OCCP"]  # PWGTP ≥ 1 always
     ]
-    top = {
-        code
-        for code, _ in sorted(
-            Counter(r["OCCP"] for r in workers).items(), key=lambda c: (-c[1], c[0])
-        )[:20]
-    }
+    top = {code for code, _ in sorted(Counter(r["OCCP"] for r in workers).items(), key=lambda c: (-c[1], c[0]))[:20]}
     data = datasets.load("acs_occupation_large")
     expected = [(r["OCCP"], int(r["RAC1P"])) for r in workers if r["OCCP"] in top]
     races = list(_acs._RACES.values())
-    assert [
-        (data.labels[y], races.index(data.groups[z]) + 1)
-        for y, z in zip(data.y, data.z, strict=True)
-    ] == expected
+    assert [(data.labels[y], races.index(data.groups[z]) + 1) for y, z in zip(data.y, data.z, strict=True)] == expected
     everyone = datasets.load("acs_occupation_large", columns="employment")
     assert len(everyone) > len(data)
     complete = datasets.load("acs_occupation", columns="employment")
@@ -298,10 +249,7 @@ def test_a_page_instead_of_a_zip_does_not_enter_the_cache(
         def __init__(self, timeout: int) -> None: ...
 
         def __call__(self, url: str, output_file: str, mypooch: Any) -> None:
-            assert (
-                url
-                == "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_pvt.zip"
-            )
+            assert url == "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_pvt.zip"
             Path(output_file).write_bytes(sends.pop(0))
 
     monkeypatch.setattr(pooch, "HTTPDownloader", Server)
@@ -314,10 +262,7 @@ def test_a_page_instead_of_a_zip_does_not_enter_the_cache(
 
 
 def test_nothing_here_says_what_to_do(own_data: Path) -> None:
-    with pytest.raises(
-        DataError,
-        match=rf"csv_pus.zip is not here: put it at {own_data}/acs/2018/.*https://www2.cens",
-    ):
+    with pytest.raises(DataError, match=rf"csv_pus.zip is not here: put it at {own_data}/acs/2018/.*https://www2.cens"):
         datasets.load("acs_occupation")
 
 
@@ -328,9 +273,7 @@ def test_bad_options_are_refused() -> None:
         datasets.load("acs_occupation_large", states=["xx"])
 
 
-def test_without_pyarrow_the_extra_is_named(
-    data_folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_the_extra_is_named(data_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtraError, match=r"separatrix\[engines\]"):
         datasets.load("acs_occupation")

@@ -46,12 +46,7 @@ def test_all_features_against_pandas() -> None:
     from io import StringIO
 
     frame = pandas.read_csv(
-        StringIO(content),
-        header=None,
-        names=adult._COLUMNS,
-        sep=", ",
-        engine="python",
-        na_values="?",
+        StringIO(content), header=None, names=adult._COLUMNS, sep=", ", engine="python", na_values="?"
     )
     assert not [name for name in data.features if name.startswith(("sex", "income"))]
     for index, name in enumerate(data.features):
@@ -64,9 +59,7 @@ def test_all_features_against_pandas() -> None:
         else:
             expected = (frame[column] == level).to_numpy(float)
         assert np.allclose(data.X[:, index], expected, atol=1e-5), name
-    assert frame["workclass"].nunique() + 1 == sum(
-        name.startswith("workclass=") for name in data.features
-    )
+    assert frame["workclass"].nunique() + 1 == sum(name.startswith("workclass=") for name in data.features)
 
 
 def test_the_embedded_file_is_the_publishers(data_folder: str) -> None:
@@ -78,9 +71,7 @@ def test_raw_rows_of_a_new_person() -> None:
     """The fitted preprocessing takes the publisher's own columns."""
     data = datasets.load("adult")
     assert data.preprocessing is not None
-    X = data.preprocessing.transform(
-        {"education-num": [13, 5], "age": [38, 17], "sex": ["Male", "Female"]}
-    )
+    X = data.preprocessing.transform({"education-num": [13, 5], "age": [38, 17], "sex": ["Male", "Female"]})
     assert [[data.features[i] for i in np.flatnonzero(row)] for row in X] == [
         ["age=30", "education-num=>12"],
         ["age=10", "education-num=<6"],

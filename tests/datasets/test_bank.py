@@ -29,14 +29,10 @@ def test_against_the_text() -> None:
     rows = list(csv.DictReader(lines, delimiter=";"))
     for name in ("age", "balance", "pdays"):
         x = np.array([float(row[name]) for row in rows])
-        assert np.allclose(
-            data.X[:, data.features.index(name)], (x - x.mean()) / x.std(), atol=1e-5
-        )
+        assert np.allclose(data.X[:, data.features.index(name)], (x - x.mean()) / x.std(), atol=1e-5)
     for name in ("job=blue-collar", "month=may", "poutcome=other", "marital=single"):
         column, level = name.split("=")
-        assert data.X[:, data.features.index(name)].tolist() == [
-            row[column] == level for row in rows
-        ]
+        assert data.X[:, data.features.index(name)].tolist() == [row[column] == level for row in rows]
     assert data.y.tolist() == [row["y"] == "yes" for row in rows]
     assert data.z.tolist() == [row["marital"] == "married" for row in rows]
 

@@ -40,15 +40,8 @@ def tiny_weights(path: Path) -> Path:
     weights: dict[str, object] = {}
 
     def layer(convolution: str, norm: str, out: int, inside: int, size: int) -> None:
-        weights[f"{convolution}.weight"] = (
-            torch.randn(out, inside, size, size) / (inside * size * size) ** 0.5
-        )
-        for part, value in (
-            ("weight", 1.0),
-            ("bias", 0.1),
-            ("running_mean", 0.0),
-            ("running_var", 1.0),
-        ):
+        weights[f"{convolution}.weight"] = torch.randn(out, inside, size, size) / (inside * size * size) ** 0.5
+        for part, value in (("weight", 1.0), ("bias", 0.1), ("running_mean", 0.0), ("running_var", 1.0)):
             weights[f"{norm}.{part}"] = torch.full((out,), value)
 
     layer("conv1", "bn1", 4, 3, 7)
@@ -74,9 +67,7 @@ def test_minus_one_is_no_and_one_is_yes(celeba: Path, ready: Path) -> None:
     assert np.array_equal(swapped.y, data.z)
 
 
-def test_a_ready_npy_is_memory_mapped_and_a_npz_is_read(
-    celeba: Path, ready: Path, tmp_path: Path
-) -> None:
+def test_a_ready_npy_is_memory_mapped_and_a_npz_is_read(celeba: Path, ready: Path, tmp_path: Path) -> None:
     mapped = datasets.load("celeba", embeddings=ready)
     assert isinstance(mapped.X, np.memmap)
     assert mapped.prepared(np.arange(5))[0] is mapped.X
@@ -95,9 +86,7 @@ def test_the_official_subfolders_are_found_too(celeba: Path, ready: Path, tmp_pa
     assert len(datasets.load("celeba", folder=other, embeddings=ready)) == N
 
 
-def test_the_embedding_is_made_once(
-    celeba: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_embedding_is_made_once(celeba: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = tiny_weights(tmp_path / "tiny.pth")
     first = datasets.load("celeba", weights=weights, batch=4)
     assert first.X.shape == (N, 12)
@@ -150,9 +139,7 @@ embed(images, Path({str(target)!r}), network, batch=2)
     assert os.listdir(target.parent) == ["features.npy"]
 
 
-def test_other_weights_or_images_are_embedded_anew(
-    celeba: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_other_weights_or_images_are_embedded_anew(celeba: Path, cache: Path, tmp_path: Path) -> None:
     weights = tiny_weights(tmp_path / "tiny.pth")
     first = np.array(datasets.load("celeba", weights=weights).X)
     image = celeba / "img_align_celeba" / "000004.jpg"
@@ -186,14 +173,10 @@ def test_without_pillow_the_extra_is_named(celeba: Path, monkeypatch: pytest.Mon
         celeba_file.imagenet_pixels(celeba / "img_align_celeba" / "000004.jpg")
 
 
-def test_there_is_never_a_random_network(
-    celeba: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_is_never_a_random_network(celeba: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
-    with pytest.raises(
-        DataError, match=r"no weight file .*torch/hub/checkpoints/resnet18-f37072fd\.pth"
-    ):
+    with pytest.raises(DataError, match=r"no weight file .*torch/hub/checkpoints/resnet18-f37072fd\.pth"):
         datasets.load("celeba")
     with pytest.raises(DataError, match="There is no weight file nowhere"):
         datasets.load("celeba", weights="nowhere.pth")
@@ -207,19 +190,14 @@ def test_there_is_never_a_random_network(
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (
-            np.zeros((N - 1, 512), np.float32),
-            "one row of numbers for each of 10 images, got 1 array of float32",
-        ),
+        (np.zeros((N - 1, 512), np.float32), "one row of numbers for each of 10 images, got 1 array of float32"),
         (np.full((N, 4), np.nan, np.float32), "NaN or infinite"),
         (np.array([["a"]] * N), "one row of numbers"),
         (np.array([[{}]] * N), "is not a whole"),
     ],
     ids=["rows", "nan", "text", "objects"],
 )
-def test_wrong_embeddings_are_refused(
-    celeba: Path, tmp_path: Path, array: np.ndarray, message: str
-) -> None:
+def test_wrong_embeddings_are_refused(celeba: Path, tmp_path: Path, array: np.ndarray, message: str) -> None:
     np.save(tmp_path / "wrong.npy", array, allow_pickle=True)
     with pytest.raises(DataError, match=message):
         datasets.load("celeba", embeddings=tmp_path / "wrong.npy")
@@ -237,18 +215,12 @@ def test_a_truncated_embedding_is_refused(celeba: Path, ready: Path) -> None:
     ("old", "new", "message"),
     [
         ("10\n", "11\n", "announces 11 images and holds 10"),
-        (
-            "000003.jpg   1  1  1",
-            "000003.jpg   1  1  0",
-            "attribute Smiling must be -1 or 1, got '0'",
-        ),
+        ("000003.jpg   1  1  1", "000003.jpg   1  1  0", "attribute Smiling must be -1 or 1, got '0'"),
         ("000003.jpg   1  1  1", "000003.jpg   1  1", "the line of 000003.jpg is cut short"),
         ("10\nMale", "Male", "must begin with the number of images"),
     ],
 )
-def test_a_changed_attribute_file_is_an_error(
-    celeba: Path, ready: Path, old: str, new: str, message: str
-) -> None:
+def test_a_changed_attribute_file_is_an_error(celeba: Path, ready: Path, old: str, new: str, message: str) -> None:
     path = celeba / "list_attr_celeba.txt"
     text = path.read_text()
     assert old in text

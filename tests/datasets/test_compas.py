@@ -28,22 +28,13 @@ _HEADER = (
 )
 HEADER = _HEADER.split(",")
 PRIVATE = ("id", "name", "first", "last", "dob", "_date", "case_number", "jail_", "custody")
-KEPT = {
-    "days_b_screening_arrest": "-1",
-    "score_text": "Low",
-    "two_year_recid": "1",
-    "is_recid": "1",
-}
+KEPT = {"days_b_screening_arrest": "-1", "score_text": "Low", "two_year_recid": "1", "is_recid": "1"}
 
 
 def row(**values: str) -> list[str]:
     """One person; what identifies him is the text SECRET."""
     base = {
-        **{
-            name: "SECRET"
-            for name in HEADER
-            if any(part in name or part == name for part in PRIVATE)
-        },
+        **{name: "SECRET" for name in HEADER if any(part in name or part == name for part in PRIVATE)},
         "sex": "Male",
         "age": "31",
         "age_cat": "25 - 45",
@@ -96,9 +87,7 @@ def test_the_papers_data(data_folder: str) -> None:
 
 def test_against_the_text(data_folder: str) -> None:
     """The standard filter, row by row, without any of the reader's parts."""
-    text = gzip.decompress(
-        Path(data_folder, "compas/compas-scores-two-years.noid.csv.gz").read_bytes()
-    ).decode()
+    text = gzip.decompress(Path(data_folder, "compas/compas-scores-two-years.noid.csv.gz").read_bytes()).decode()
     rows = list(csv.reader(io.StringIO(text)))
     place = {name: rows[0].index(name) for name in rows[0]}
     expected = []
@@ -111,11 +100,7 @@ def test_against_the_text(data_folder: str) -> None:
         if get["race"] in ("African-American", "Caucasian"):
             priors = int(get["priors_count"])
             band = "0" if priors == 0 else "1-3" if priors <= 3 else ">3"
-            on = {
-                f"age_cat={get['age_cat']}",
-                f"c_charge_degree={get['c_charge_degree']}",
-                f"priors_count={band}",
-            }
+            on = {f"age_cat={get['age_cat']}", f"c_charge_degree={get['c_charge_degree']}", f"priors_count={band}"}
             expected.append((on, int(get["is_recid"]), get["race"]))
     data = datasets.load("compas")
     found = [
@@ -128,12 +113,7 @@ def test_against_the_text(data_folder: str) -> None:
 def test_propublicas_own_file_is_read_alike(original: Path) -> None:
     data = datasets.load("compas")
     assert data.y.tolist() == [1, 1, 0, 1]
-    assert [data.groups[z] for z in data.z] == [
-        "African-American",
-        "Caucasian",
-        "Caucasian",
-        "African-American",
-    ]
+    assert [data.groups[z] for z in data.z] == ["African-American", "Caucasian", "Caucasian", "African-American"]
     assert [[data.features[i] for i in np.flatnonzero(x)] for x in data.X] == [
         ["age_cat=Less than 25", "c_charge_degree=F", "priors_count=0"],
         ["age_cat=25 - 45", "c_charge_degree=M", "priors_count=1-3"],
@@ -148,23 +128,14 @@ def test_propublicas_own_file_is_read_alike(original: Path) -> None:
 @pytest.mark.parametrize("features", ["paper", "full"])
 def test_no_person_leaves_the_reader(original: Path, features: str) -> None:
     data = datasets.load("compas", features=features)
-    levels = [
-        level
-        for column in data.columns.values()
-        if isinstance(column, Coded)
-        for level in column.levels
-    ]
+    levels = [level for column in data.columns.values() if isinstance(column, Coded) for level in column.levels]
     assert "SECRET" in original.read_text()
     assert "SECRET" not in repr((data, levels, data.features, data.card, data.preprocessing))
-    assert not [
-        name for name in data.columns if any(part in name or part == name for part in PRIVATE)
-    ]
+    assert not [name for name in data.columns if any(part in name or part == name for part in PRIVATE)]
 
 
 def test_a_changed_column_is_an_error(original: Path) -> None:
-    original.write_text(
-        original.read_text().replace("days_b_screening_arrest", "days_before_arrest")
-    )
+    original.write_text(original.read_text().replace("days_b_screening_arrest", "days_before_arrest"))
     with pytest.raises(DataError, match="has no column 'days_b_screening_arrest'"):
         datasets.load("compas")
 
@@ -184,7 +155,5 @@ def test_a_wrong_file_is_an_error(own_data: Path) -> None:
 
 
 def test_an_unknown_target_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="must be 'is_recid' or 'two_year_recid', got 'decile_score'"
-    ):
+    with pytest.raises(InputError, match="must be 'is_recid' or 'two_year_recid', got 'decile_score'"):
         datasets.load("compas", target="decile_score")

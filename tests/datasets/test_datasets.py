@@ -20,9 +20,7 @@ NAMES = ["acs_occupation", "acs_occupation_large", "adult", "bank", "celeba", "c
 
 @pytest.fixture(scope="module", params=datasets.names())
 def options(
-    request: pytest.FixtureRequest,
-    make_celeba: Callable[[Path], Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, make_celeba: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """How to load each dataset: without options, but for CelebA a miniature of it where the images
     are not here.
@@ -104,11 +102,7 @@ def test_the_card_is_complete_and_plain(loaded: datasets.Data) -> None:
     assert json.loads(json.dumps(card))["counts"]["rows"] == len(loaded)
     assert card["licence"]
     assert card["source"]
-    assert (
-        sum(card["counts"]["labels"].values())
-        == sum(card["counts"]["groups"].values())
-        == len(loaded)
-    )
+    assert sum(card["counts"]["labels"].values()) == sum(card["counts"]["groups"].values()) == len(loaded)
     assert all(len(digest) == 64 for digest in card["read_from"].values())
 
 
@@ -141,17 +135,12 @@ def test_the_listing_says_what_is_here() -> None:
 def test_the_listing_says_what_to_put_where(own_data: object) -> None:
     rows = {row["name"]: row for row in datasets.listing()}
     assert not rows["compas"]["available"]
-    assert (
-        f"put it at {own_data}/compas/compas-scores-two-years.csv, from https://"
-        in rows["compas"]["where"]
-    )
+    assert f"put it at {own_data}/compas/compas-scores-two-years.csv, from https://" in rows["compas"]["where"]
     assert f"{own_data}/celeba/list_attr_celeba.txt" in rows["celeba"]["where"]
 
 
 def test_an_unknown_name_or_option_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="There is no dataset 'adults'; there are acs_occupation, "
-    ):
+    with pytest.raises(InputError, match="There is no dataset 'adults'; there are acs_occupation, "):
         datasets.load("adults")
     with pytest.raises(InputError, match="'bank' has no option 'features'; it takes marital"):
         datasets.load("bank", features="full")

@@ -17,9 +17,7 @@ from separatrix.errors import DataError, MissingExtraError
 
 CONTENT = b"age,job\n41,cook\n" * 100
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-FILE = File(
-    ("some/rows.csv", "some/other.csv"), (DIGEST,), url="https://publisher.invalid/rows.csv"
-)
+FILE = File(("some/rows.csv", "some/other.csv"), (DIGEST,), url="https://publisher.invalid/rows.csv")
 
 
 def put(folder: Path, content: bytes, name: str = "some/rows.csv") -> Path:
@@ -53,21 +51,15 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return state
 
 
-@pytest.mark.parametrize(
-    ("end", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("end", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
 @pytest.mark.parametrize("name", FILE.paths)
-def test_a_file_may_be_packed_and_have_either_name(
-    own_data: Path, end: str, pack: Any, name: str
-) -> None:
+def test_a_file_may_be_packed_and_have_either_name(own_data: Path, end: str, pack: Any, name: str) -> None:
     path = put(own_data, pack(CONTENT), name + end)
     blob = _files.read(FILE)
     assert (blob.content, blob.origin, blob.sha256) == (CONTENT, str(path), DIGEST)
 
 
-def test_the_data_folder_comes_before_the_cache(
-    own_data: Path, cache: Path, publisher: dict[str, Any]
-) -> None:
+def test_the_data_folder_comes_before_the_cache(own_data: Path, cache: Path, publisher: dict[str, Any]) -> None:
     put(cache, CONTENT)
     assert _files.find(FILE) == _files.read(FILE).origin == str(cache / "some/rows.csv")
     put(own_data, CONTENT)
@@ -75,21 +67,15 @@ def test_the_data_folder_comes_before_the_cache(
     assert publisher["asked"] == 0
 
 
-def test_a_changed_copy_is_refused_and_not_replaced(
-    own_data: Path, publisher: dict[str, Any]
-) -> None:
+def test_a_changed_copy_is_refused_and_not_replaced(own_data: Path, publisher: dict[str, Any]) -> None:
     path = put(own_data, CONTENT + b"12,spy\n")
-    with pytest.raises(
-        DataError, match=rf"is not the file that was expected: .* not {DIGEST[:12]}"
-    ):
+    with pytest.raises(DataError, match=rf"is not the file that was expected: .* not {DIGEST[:12]}"):
         _files.read(FILE)
     assert publisher["asked"] == 0
     assert path.read_bytes().endswith(b"spy\n")
 
 
-@pytest.mark.parametrize(
-    ("end", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("end", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
 def test_a_truncated_copy_is_refused(own_data: Path, end: str, pack: Any) -> None:
     put(own_data, pack(CONTENT)[:-9], "some/rows.csv" + end)
     with pytest.raises(DataError, match=r"rows\.csv.* (truncated|damaged)"):
@@ -128,12 +114,8 @@ def test_poochs_own_downloader_writes_what_the_server_sends(
     assert [path.name for path in (cache / "some").iterdir()] == ["rows.csv"]
 
 
-@pytest.mark.parametrize(
-    "sends", [CONTENT[:-5], b"<html>moved</html>", b""], ids=["cut", "page", "empty"]
-)
-def test_a_wrong_download_is_not_kept(
-    own_data: Path, cache: Path, publisher: dict[str, Any], sends: bytes
-) -> None:
+@pytest.mark.parametrize("sends", [CONTENT[:-5], b"<html>moved</html>", b""], ids=["cut", "page", "empty"])
+def test_a_wrong_download_is_not_kept(own_data: Path, cache: Path, publisher: dict[str, Any], sends: bytes) -> None:
     publisher["sends"] = sends
     with pytest.raises(DataError, match=r"did not give the expected file .*; nothing was kept"):
         _files.read(FILE)
@@ -156,9 +138,7 @@ def test_without_network_one_sentence_says_which_file_to_put_where(
     assert list((cache / "some").iterdir()) == []
 
 
-def test_a_damaged_cache_is_replaced(
-    own_data: Path, cache: Path, publisher: dict[str, Any]
-) -> None:
+def test_a_damaged_cache_is_replaced(own_data: Path, cache: Path, publisher: dict[str, Any]) -> None:
     path = put(cache, CONTENT[:50])
     assert _files.read(FILE).content == CONTENT
     assert path.read_bytes() == CONTENT
@@ -179,9 +159,7 @@ def test_without_pooch_the_extra_is_named(own_data: Path, monkeypatch: pytest.Mo
         _files.read(FILE)
 
 
-def test_without_an_address_the_place_is_named(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
+def test_without_an_address_the_place_is_named(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.delenv("SEPARATRIX_DATA", raising=False)
     with pytest.raises(DataError, match=rf"put it at {cache}/a/b.csv \(or set SEPARATRIX_DATA"):
         _files.read(File(("a/b.csv",)))

@@ -11,25 +11,15 @@ from separatrix.datasets import folds
 from separatrix.errors import InputError
 
 
-@given(
-    st.integers(0, 10**6),
-    st.integers(10, 300),
-    st.integers(2, 7),
-    st.integers(1, 5),
-    st.integers(1, 4),
-)
-def test_no_fold_loses_a_cell_that_has_enough_rows(
-    seed: int, n: int, k: int, labels: int, groups: int
-) -> None:
+@given(st.integers(0, 10**6), st.integers(10, 300), st.integers(2, 7), st.integers(1, 5), st.integers(1, 4))
+def test_no_fold_loses_a_cell_that_has_enough_rows(seed: int, n: int, k: int, labels: int, groups: int) -> None:
     rng = np.random.default_rng(seed)
     y, z = rng.integers(labels, size=n) ** 2, rng.integers(groups, size=n)
     fold = folds(y, z, k, random_state=seed)
     assert np.ptp(np.bincount(fold, minlength=k)) <= 1
     for cell in {*zip(y.tolist(), z.tolist(), strict=True)}:
         of_cell = np.bincount(fold[(y == cell[0]) & (z == cell[1])], minlength=k)
-        assert (
-            np.ptp(of_cell) <= 1
-        )  # as even as whole rows allow; so ≥ 1 in each where there are ≥ k rows
+        assert np.ptp(of_cell) <= 1  # as even as whole rows allow; so ≥ 1 in each where there are ≥ k rows
 
 
 def test_the_seed_decides() -> None:
@@ -40,9 +30,7 @@ def test_the_seed_decides() -> None:
 
 def test_text_labels_give_the_same_folds_as_their_codes() -> None:
     y, z = np.arange(60) % 3, np.arange(60) % 4
-    assert np.array_equal(
-        folds(y, z), folds(np.array(["a", "b", "c"])[y], np.array(["k", "l", "m", "n"])[z])
-    )
+    assert np.array_equal(folds(y, z), folds(np.array(["a", "b", "c"])[y], np.array(["k", "l", "m", "n"])[z]))
 
 
 def test_rows_of_a_cell_are_shuffled() -> None:

@@ -79,9 +79,7 @@ def test_the_matrix_by_hand() -> None:
 
 def test_columns_are_found_by_name_and_others_ignored() -> None:
     fitted = PLAN.fit(RAW)
-    shuffled = {name: RAW[name] for name in ("member", "hours", "job", "age")} | {
-        "salary": [1, 2, 3, 4]
-    }
+    shuffled = {name: RAW[name] for name in ("member", "hours", "job", "age")} | {"salary": [1, 2, 3, 4]}
     assert np.array_equal(fitted.transform(shuffled), fitted.transform(RAW))
     with pytest.raises(InputError, match=r"X has no column 'hours'. There are 'age', 'job'"):
         fitted.transform({"age": [1], "job": ["cook"]})
@@ -101,9 +99,7 @@ def test_the_input_is_untouched() -> None:
 def test_it_survives_json(seed: int, n: int, cap: int) -> None:
     rng = np.random.default_rng(seed)
     raw = {
-        "x": np.where(
-            rng.random(n) < 0.2, np.nan, rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)
-        ),
+        "x": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)),
         "c": rng.integers(0, 9, n),
     }
     fitted = Preprocessing((Number("x"), Category("c", cap=cap))).fit(raw)
@@ -140,9 +136,7 @@ def test_refitting_sees_the_training_rows_only_and_keeps_the_layout(seed: int) -
     X = refitted.transform(raw)
     assert np.allclose(X[train, 0].mean(dtype=np.float64), 0, atol=1e-6)
     dead = [i for i, name in enumerate(fitted.names) if "=" in name and not X[train, i].any()]
-    assert not X[
-        :, dead
-    ].any()  # no test row uses a column that no training row used: its weights are untrained
+    assert not X[:, dead].any()  # no test row uses a column that no training row used: its weights are untrained
 
 
 def test_a_level_absent_from_training_is_other_where_there_is_one() -> None:
@@ -153,9 +147,9 @@ def test_a_level_absent_from_training_is_other_where_there_is_one() -> None:
 
 
 def test_an_unseen_level_or_missing_value_without_a_column_is_zero() -> None:
-    fitted = Preprocessing(
-        (Category("c"), Number("x"), Band("b", ("low", "high"), edges=(1,)))
-    ).fit({"c": ["a", "b"], "x": [1.0, 3.0], "b": [0, 1]})
+    fitted = Preprocessing((Category("c"), Number("x"), Band("b", ("low", "high"), edges=(1,)))).fit(
+        {"c": ["a", "b"], "x": [1.0, 3.0], "b": [0, 1]}
+    )
     assert fitted.transform({"c": ["z", None], "x": [None, 2.0], "b": [None, 2]}).tolist() == [
         [0, 0, 0, 0, 0],
         [0, 0, 0, 0, 1],

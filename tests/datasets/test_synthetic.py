@@ -48,9 +48,7 @@ def test_a_given_law_comes_back_with_exact_posteriors(p: np.ndarray) -> None:
 @pytest.mark.parametrize("law", FINITE)
 @pytest.mark.parametrize(("labels", "groups", "values"), [(2, 2, 8), (4, 4, 5), (20, 20, 12)])
 def test_the_sample_follows_the_law(law: str, labels: int, groups: int, values: int) -> None:
-    data = datasets.load(
-        "synthetic", law=law, n=50_000, labels=labels, groups=groups, values=values, random_state=3
-    )
+    data = datasets.load("synthetic", law=law, n=50_000, labels=labels, groups=groups, values=values, random_state=3)
     p = data.truth.law  # type: ignore[union-attr]
     assert p.shape == (values, labels, groups)
     assert abs(p.sum() - 1) < 1e-12
@@ -58,10 +56,7 @@ def test_the_sample_follows_the_law(law: str, labels: int, groups: int, values: 
     np.add.at(counts, (data.truth.x, data.y, data.z), 1)  # type: ignore[union-attr]
     common = p * 50_000 >= 5
     assert counts[p == 0].sum() == 0
-    seen, expected = (
-        np.append(counts[common], counts[~common].sum()),
-        np.append(p[common], p[~common].sum()),
-    )
+    seen, expected = (np.append(counts[common], counts[~common].sum()), np.append(p[common], p[~common].sum()))
     used = expected > 0
     assert chisquare(seen[used], expected[used] / expected.sum() * seen.sum()).pvalue > 1e-3
 
@@ -108,13 +103,7 @@ def test_gaussian_posteriors_against_scipy(labels: int, groups: int) -> None:
         for b in range(groups):
             for side in (-1, 1):
                 turn_y, turn_z = 2 * np.pi * a / labels, 2 * np.pi * b / groups
-                centre = [
-                    1.5 * np.cos(turn_y),
-                    1.5 * np.sin(turn_y),
-                    0.5 * np.cos(turn_z),
-                    0.5 * np.sin(turn_z),
-                    side,
-                ]
+                centre = [1.5 * np.cos(turn_y), 1.5 * np.sin(turn_y), 0.5 * np.cos(turn_z), 0.5 * np.sin(turn_z), side]
                 density[:, a, b] += cells[a, b] * multivariate_normal(centre).pdf(X) / 2
     of_own_group = density[np.arange(40), :, data.z]
     assert np.allclose(data.truth.posterior, of_own_group / of_own_group.sum(1, keepdims=True))
@@ -143,10 +132,7 @@ def test_the_seed_changes_the_rows_and_not_the_law() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"law": "circle"},
-            "one of conditional_independence, shortcut, bayes, gaussian, got 'circle'",
-        ),
+        ({"law": "circle"}, "one of conditional_independence, shortcut, bayes, gaussian, got 'circle'"),
         ({"law": np.ones((2, 2))}, "must have the axes"),
         ({"law": np.ones((2, 2, 2))}, "sum of 8.0. Divide it by its sum"),
         ({"law": np.full((2, 2, 2), np.nan)}, "probabilities that sum to one"),

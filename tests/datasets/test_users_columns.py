@@ -148,8 +148,7 @@ def test_notes_say_what_was_done_to_columns() -> None:
         data = datasets.from_frame(columns, target="hired", sensitive="z", cap=20)
     assert data.card.dropped == ("`seen`: dates that are not in ISO form such as 2024-03-31.",)
     assert data.card.notes == (
-        "`town`: the 20 most frequent of its 60 levels are used; "
-        'the others are joined as "(other)".',
+        '`town`: the 20 most frequent of its 60 levels are used; the others are joined as "(other)".',
     )
 
 
@@ -182,10 +181,7 @@ def test_missing_groups_are_dropped_or_their_own(engine: str, tmp_path: Path) ->
 
 def test_missing_groups_of_several_columns() -> None:
     data = datasets.from_frame(
-        {**BASE, "old": [i % 4 > 1 for i in range(N)]},
-        target="hired",
-        sensitive=["sex", "old"],
-        missing_groups="own",
+        {**BASE, "old": [i % 4 > 1 for i in range(N)]}, target="hired", sensitive=["sex", "old"], missing_groups="own"
     )
     assert data.groups[-2:] == (("(missing)", False), ("(missing)", True))
     assert data.grouping is not None
@@ -230,9 +226,7 @@ def test_a_sensitive_number_is_cut_at_quartiles(engine: str, tmp_path: Path) -> 
 
 
 def test_few_numbers_are_codes_and_not_cut() -> None:
-    data = datasets.from_frame(
-        {**BASE, "race": [i % 12 for i in range(N)]}, target="hired", sensitive="race"
-    )
+    data = datasets.from_frame({**BASE, "race": [i % 12 for i in range(N)]}, target="hired", sensitive="race")
     assert data.groups == tuple(range(12))
     assert data.card.notes == ()
 
@@ -240,9 +234,7 @@ def test_few_numbers_are_codes_and_not_cut() -> None:
 def test_a_number_beside_another_column() -> None:
     table_ = {**BASE, "sex": ["f" if i % 2 else "m" for i in range(N)]}
     table_["age"] = [None if i == 3 else a for i, a in enumerate(AGES)]
-    data = datasets.from_frame(
-        table_, target="hired", sensitive=["sex", "age"], missing_groups="own"
-    )
+    data = datasets.from_frame(table_, target="hired", sensitive=["sex", "age"], missing_groups="own")
     assert ("f", "(missing)") in data.groups
     assert data.grouping is not None
     one = data.grouping.codes_of({"age": [20, None], "sex": ["f", "f"]}, 2)

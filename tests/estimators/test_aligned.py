@@ -30,9 +30,7 @@ def r2(y, u):
 def test_a_budget_is_kept_on_unseen_rows_at_little_cost():
     X, y, z = people(0, 2000)
     X2, y2, z2 = people(1, 20_000)
-    model = AlignedRegressor(LinearRegression(), 0.005, cv=3, random_state=0).fit(
-        X, y, sensitive_features=z
-    )
+    model = AlignedRegressor(LinearRegression(), 0.005, cv=3, random_state=0).fit(X, y, sensitive_features=z)
     plain = LinearRegression().fit(X, y).predict(X2)
     u = model.predict(X2, sensitive_features=z2)
     assert rank_violation(y2, plain, z2, 2) > 0.03
@@ -56,9 +54,7 @@ def test_a_number_instead_of_groups():
     age = rng.uniform(18, 80, 4000)
     y = rng.normal(size=4000) + age / 20
     X = np.column_stack([y + 0.7 * rng.normal(size=4000), age])
-    model = AlignedRegressor(
-        LinearRegression(), penalty=30.0, sensitive="continuous", random_state=0
-    )
+    model = AlignedRegressor(LinearRegression(), penalty=30.0, sensitive="continuous", random_state=0)
     model.fit(X, y, sensitive_features=age)
     raw = clone(model).set_params(penalty=0.0).fit(X, y, sensitive_features=age)
     assert model.groups_ == ()

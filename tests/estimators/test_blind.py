@@ -44,9 +44,7 @@ def classifier():
 @pytest.fixture(scope="module")
 def scorer():
     X, y, z = draw(800)
-    return sx.SeparatedScorer(LogisticRegression(), penalty=1.0, blind=True).fit(
-        X, y, sensitive_features=z
-    )
+    return sx.SeparatedScorer(LogisticRegression(), penalty=1.0, blind=True).fit(X, y, sensitive_features=z)
 
 
 def test_decisions_do_not_change_with_the_sensitive_column_and_it_is_never_read(classifier):

@@ -31,9 +31,7 @@ def people(n=1_200, seed=0, labels=("no", "yes"), groups=("f", "m")):
     X = rng.normal(size=(n, 4))
     X[:, 1] += 1.5 * (z == groups[-1])
     score = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=n)
-    y = np.array(labels)[
-        np.digitize(score, np.quantile(score, np.linspace(0, 1, len(labels) + 1)[1:-1]))
-    ]
+    y = np.array(labels)[np.digitize(score, np.quantile(score, np.linspace(0, 1, len(labels) + 1)[1:-1]))]
     return X, y, z
 
 
@@ -62,18 +60,14 @@ def test_a_larger_trade_off_has_less_violation():
 @pytest.mark.parametrize("use_sensitive", [False, True])
 def test_labels_and_groups_of_any_number(groups, labels, use_sensitive):
     X, y, z = people(600, labels=labels, groups=groups)
-    model = SeparationClassifier(0.5, use_sensitive=use_sensitive, **FEW).fit(
-        X, y, sensitive_features=z
-    )
+    model = SeparationClassifier(0.5, use_sensitive=use_sensitive, **FEW).fit(X, y, sensitive_features=z)
     q = model.predict_proba(X, sensitive_features=z)
     assert q.shape == (600, len(labels))
     assert set(model.predict(X, sensitive_features=z)) <= set(labels)
     assert model.groups_ == groups
     np.testing.assert_array_equal(model.classes_, sorted(labels))
     if use_sensitive:
-        with pytest.raises(
-            InputError, match="use_sensitive=True, so it needs `sensitive_features`"
-        ):
+        with pytest.raises(InputError, match="use_sensitive=True, so it needs `sensitive_features`"):
             model.predict(X)
         with pytest.raises(InputError, match="holds 'x', which is not one of"):
             model.predict(X, sensitive_features=np.full(600, "x"))
@@ -128,18 +122,11 @@ def test_groups_are_routed_through_pipelines_searches_and_cross_validation():
         score = make_scorer(sx.metrics.violation_score, greater_is_better=False).set_score_request(
             sensitive_features=True
         )
-        search = GridSearchCV(
-            pipe, {"separationclassifier__trade_off": [0.0, 0.9]}, cv=2, scoring=score
-        )
+        search = GridSearchCV(pipe, {"separationclassifier__trade_off": [0.0, 0.9]}, cv=2, scoring=score)
         search.fit(X, y, sensitive_features=z)
         assert search.best_params_["separationclassifier__trade_off"] in (0.0, 0.9)
         done = cross_validate(
-            pipe,
-            X,
-            y,
-            cv=2,
-            params={"sensitive_features": z},
-            scoring={"v": score, "accuracy": "accuracy"},
+            pipe, X, y, cv=2, params={"sensitive_features": z}, scoring={"v": score, "accuracy": "accuracy"}
         )
         assert np.isfinite(done["test_v"]).all()
         seen = SeparationClassifier(0.3, use_sensitive=True, **FEW)
@@ -150,9 +137,7 @@ def test_groups_are_routed_through_pipelines_searches_and_cross_validation():
 
 def test_clone_and_the_randomised_policy():
     X, y, z = people(500)
-    model = clone(SeparationClassifier(0.3, policy="randomized", **FEW)).fit(
-        X, y, sensitive_features=z
-    )
+    model = clone(SeparationClassifier(0.3, policy="randomized", **FEW)).fit(X, y, sensitive_features=z)
     a = model.predict(X, random_state=0)
     np.testing.assert_array_equal(a, model.predict(X, random_state=0))
     np.testing.assert_array_equal(model.predict(X), model.predict(X))  # its own seed repeats
@@ -178,9 +163,7 @@ def test_verbose_shows_a_bar(capsys):
 
 
 @pytest.mark.parametrize(("use_sensitive", "piecewise_linear"), [(False, 0), (True, 0), (True, 8)])
-def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(
-    tmp_path, use_sensitive, piecewise_linear
-):
+def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(tmp_path, use_sensitive, piecewise_linear):
     X, y, z = people(400)
     X = X * [1, 10, 100, 0.01] + [0, 50, 2000, 3]
     frame = pd.DataFrame(X, columns=list("abcd"))
@@ -222,15 +205,12 @@ def test_errors(options, message):
 def test_the_level_reaches_the_penalty():
     X, y, z = people()
     models = [
-        SeparationClassifier(0.8, level=level, **FEW).fit(X, y, sensitive_features=z)
-        for level in ("draw", "score")
+        SeparationClassifier(0.8, level=level, **FEW).fit(X, y, sensitive_features=z) for level in ("draw", "score")
     ]
     a, b = (model.predict_proba(X) for model in models)
     assert np.abs(a - b).max() > 1e-3
     with pytest.raises(InputError, match="'adversarial' has no penalty on the score"):
-        SeparationClassifier(0.8, "adversarial", level="score", **FEW).fit(
-            X, y, sensitive_features=z
-        )
+        SeparationClassifier(0.8, "adversarial", level="score", **FEW).fit(X, y, sensitive_features=z)
     with pytest.raises(InputError, match="'draw' or 'score', got 'rank'"):
         SeparationClassifier(0.8, level="rank", **FEW).fit(X, y, sensitive_features=z)
 

@@ -80,9 +80,7 @@ def test_cv_plus_one_fits_per_base_model():
     for rows, given in ((X, {"sensitive_features": z}), (frame, {})):
         Counting.fits = 0
         columns = None if given else "sex"
-        model = FrontierClassifier(
-            Counting(), max_eo_gap=0.2, cv=3, sensitive_columns=columns, random_state=0
-        )
+        model = FrontierClassifier(Counting(), max_eo_gap=0.2, cv=3, sensitive_columns=columns, random_state=0)
         assert model.fit(rows, y, **given) is model
         assert (Counting.fits, len(model.bases_)) == (8, 2)
     model.with_budget(max_eo_gap=0.4)
@@ -96,8 +94,7 @@ def test_leaving_out_the_column_ships_where_that_is_enough():
     frame = pd.DataFrame({"x": x, "sex": np.array(["f", "m"])[z]})
     base = make_pipeline(
         make_column_transformer(
-            (OneHotEncoder(), lambda f: [c for c in f.columns if c == "sex"]),
-            remainder="passthrough",
+            (OneHotEncoder(), lambda f: [c for c in f.columns if c == "sex"]), remainder="passthrough"
         ),
         LogisticRegression(),
     )
@@ -120,8 +117,7 @@ def test_a_pipeline_that_needs_the_column_is_listed_as_not_possible():
     X, y, z = people(900)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(sex=np.array(["f", "m"])[z])
     base = make_pipeline(
-        make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough"),
-        LogisticRegression(),
+        make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough"), LogisticRegression()
     )
     model = FrontierClassifier(base, max_eo_gap=0.1, sensitive_columns="sex", random_state=0)
     model.fit(frame, y)
@@ -254,9 +250,7 @@ def test_without_groups_it_warns_and_is_the_plain_classifier():
 
 def test_the_default_model_takes_frames_with_text_and_missing_values():
     X, y, z = people(600)
-    frame = pd.DataFrame(
-        {"a": X[:, 0], "job": np.array(["cook", "nurse", None])[(X[:, 1] > 0) + z]}
-    )
+    frame = pd.DataFrame({"a": X[:, 0], "job": np.array(["cook", "nurse", None])[(X[:, 1] > 0) + z]})
     frame.loc[::7, "a"] = np.nan
     for rows in (frame, frame[["a"]].to_numpy()):
         model = FrontierClassifier(max_eo_gap=0.4, cv=2).fit(rows, y, sensitive_features=z)
@@ -317,9 +311,7 @@ def test_ages_are_cut_and_new_ones_find_their_group():
     rng = np.random.default_rng(0)
     age, X = rng.integers(18, 80, 900), rng.normal(size=(900, 2))
     y = (X[:, 0] + 0.02 * (age - 40) + rng.logistic(size=900) > 0).astype(int)
-    model = FrontierClassifier(
-        LogisticRegression(), max_eo_gap=0.3, cv=3, use_whole_budget=True, random_state=0
-    )
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.3, cv=3, use_whole_budget=True, random_state=0)
     with pytest.warns(UserWarning, match=r"cut at quantiles \(sensitive_features: below \d+"):
         model.fit(X, y, sensitive_features=age)
     assert len(model.groups_) == 4

@@ -81,9 +81,7 @@ def test_too_few_rows_to_tell_anything_are_separated_exactly():
 def test_a_penalty_trades_violation_for_auroc():
     X, y, z = sample(4000, 0)
     exact, loose = (
-        SeparatedScorer(LogisticRegression(), penalty=p, cv=3)
-        .fit(X, y, sensitive_features=z)
-        .score_
+        SeparatedScorer(LogisticRegression(), penalty=p, cv=3).fit(X, y, sensitive_features=z).score_
         for p in (None, 1.0)
     )
     assert loose.auroc > exact.auroc + 0.005

@@ -17,14 +17,7 @@ def columns(used, goal):
     fold, point = np.meshgrid(np.arange(FOLDS), np.arange(POINTS), indexing="ij")
     order = np.random.default_rng(0).permutation(fold.size)
     size = fold.size
-    fixed = {
-        "dataset": "d",
-        "method": "m",
-        "inputs": "xz",
-        "recipe": "default",
-        "batch": 0,
-        "seed": 0,
-    }
+    fixed = {"dataset": "d", "method": "m", "inputs": "xz", "recipe": "default", "batch": 0, "seed": 0}
     fixed |= {"policy": "randomized", "status": "ok"}
     made = {name: np.array([value] * size) for name, value in fixed.items()}
     made |= {"fold": fold.ravel(), "trade_off": point.ravel().astype(float)}
@@ -85,6 +78,4 @@ def test_a_metric_that_is_better_lower_is_minimised():
     made = columns(used, goal) | {"eo_gap": np.zeros(FOLDS * POINTS)}
     made["violation"] = made["accuracy"]
     mean = means(made)
-    assert mean["violation"][best(mean, "eo_gap", 0.1, "violation")] == pytest.approx(
-        goal.mean(0).min()
-    )
+    assert mean["violation"][best(mean, "eo_gap", 0.1, "violation")] == pytest.approx(goal.mean(0).min())

@@ -42,9 +42,7 @@ def test_what_is_promised_for_a_criterion_is_what_ships(frontier, criterion, tmp
     shown = float(kind.gap(counts))
     assert abs(shown - promised.value) < 4 * promised.error
     accuracy = point.promise["accuracy"]
-    assert float(np.trace(counts.sum(1)) / counts.sum()) == pytest.approx(
-        accuracy.value, abs=4 * accuracy.error
-    )
+    assert float(np.trace(counts.sum(1)) / counts.sum()) == pytest.approx(accuracy.value, abs=4 * accuracy.error)
 
 
 def test_the_trace_leads_with_its_criterion(frontier):
@@ -85,10 +83,7 @@ def test_the_report_compares_the_criteria_within_the_same_gap(frontier, tmp_path
         ({"criterion": "independence"}, "Pass a budget"),
         ({"criterion": "independence", "max_gap": 0.1, "confidence": 0.9}, "leave `confidence`"),
         ({"criterion": "independence", "max_gap": 0.1, "maximize": "auroc"}, "is for decisions"),
-        (
-            {"criterion": "independence", "max_gap": 0.1, "method": "cmi"},
-            "for separation, not for indep",
-        ),
+        ({"criterion": "independence", "max_gap": 0.1, "method": "cmi"}, "for separation, not for indep"),
     ],
 )
 def test_questions_that_cannot_be_meant_are_refused(frontier, given, what):
@@ -98,8 +93,7 @@ def test_questions_that_cannot_be_meant_are_refused(frontier, given, what):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("criterion", "asked"),
-    [("independence", 0.05), ("sufficiency", 0.08), ("equal_opportunity", 0.05)],
+    ("criterion", "asked"), [("independence", 0.05), ("sufficiency", 0.08), ("equal_opportunity", 0.05)]
 )
 def test_the_classifier_keeps_the_gap_of_its_criterion(criterion, asked):
     X, y, z = people(3_000, 2)

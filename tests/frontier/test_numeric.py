@@ -113,9 +113,7 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     assert run(app, [*command[:-1], model]).exit_code == 0  # what is printed succeeds
     done = run(app, ["select", str(tmp_path / "f"), "--max-violation", "0.5", "--out", model])
     assert done.exit_code == 0, done.output
-    done = run(
-        app, ["trace", str(tmp_path / "d.csv"), *common, *more[:-1], str(tmp_path / "d.csv")]
-    )
+    done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more[:-1], str(tmp_path / "d.csv")])
     assert "`out` must be a folder, got the file" in str(done.exception)
     for wrong in (["--criterion", "independence"], ["--backend", "dask"]):
         done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more, *wrong])

@@ -50,9 +50,7 @@ def test_the_sentences_name_the_column_of_the_group(traced):
 
 
 def test_rare_groups_are_one_group_and_found_again():
-    data = datasets.from_frame(
-        _table(), target="repaid", sensitive="sex", drop=["who"], min_level_rows=5
-    )
+    data = datasets.from_frame(_table(), target="repaid", sensitive="sex", drop=["who"], min_level_rows=5)
     assert data.groups == ("f", "m", "(other)")
     assert data.group_sizes["(other)"] == 2
     again = Grouping.from_dict(json.loads(json.dumps(data.grouping.to_dict())))
@@ -65,9 +63,7 @@ def test_rare_groups_are_one_group_and_found_again():
 
 def test_rare_combinations_of_two_columns_are_one_group():
     rows = _table()
-    data = datasets.from_frame(
-        rows, target="repaid", sensitive=["sex", "job"], drop=["who"], min_level_rows=5
-    )
+    data = datasets.from_frame(rows, target="repaid", sensitive=["sex", "job"], drop=["who"], min_level_rows=5)
     assert data.groups[-1] == ("(other)", "(other)")
     codes = data.grouping.codes({"sex": rows["sex"], "job": rows["job"]})
     assert (codes == data.z).all()

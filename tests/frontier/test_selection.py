@@ -109,9 +109,7 @@ def test_what_ships_is_the_procedure_on_all_rows_and_folds_run_the_same(frontier
     rule = procedure.solver(own, table[train])({"eo_gap": 0.1}, again)
     test, scores = frontier.nested.tested(2)
     law = procedure.law(rule, scores, frontier.rows["z"][test])
-    table = sx.theory.soft_counts(
-        frontier.rows["y"][test], law, sensitive_features=frontier.rows["z"][test]
-    )
+    table = sx.theory.soft_counts(frontier.rows["y"][test], law, sensitive_features=frontier.rows["z"][test])
     np.testing.assert_allclose(found.tables[2], table)
 
 
@@ -181,19 +179,12 @@ def test_a_killed_trace_goes_on_where_it_was(tmp_path, monkeypatch):
         fitted.append((rows.kind, fit))
         return whole(rows, fit, model)
 
-    options = {
-        "sensitive_features": z,
-        "estimator": "logistic",
-        "method": [],
-        "cv": 3,
-    }
+    options = {"sensitive_features": z, "estimator": "logistic", "method": [], "cv": 3}
     monkeypatch.setattr(bases, "_piece", counted)
     with pytest.raises(KeyboardInterrupt):
         sx.trace(X, y, out=tmp_path / "f", **options)
     done = list(fitted)
-    monkeypatch.setattr(
-        bases, "_piece", lambda *a: (fitted.append((a[0].kind, a[1])), whole(*a))[1]
-    )
+    monkeypatch.setattr(bases, "_piece", lambda *a: (fitted.append((a[0].kind, a[1])), whole(*a))[1])
     first = sx.trace(X, y, out=tmp_path / "f", **options)
     assert not set(fitted[len(done) :]) & set(done)
     assert len(fitted) == 2 * 7  # with and without the group: 3 folds, 3 pairs, what ships

@@ -16,15 +16,7 @@ import separatrix as sx
 from people import applicants
 from separatrix.cli import main
 from separatrix.errors import DataError
-from separatrix.frontier.answers import (
-    ANSWERS,
-    Answer,
-    Shippable,
-    describe,
-    read_answers,
-    write_answers,
-    write_tables,
-)
+from separatrix.frontier.answers import ANSWERS, Answer, Shippable, describe, read_answers, write_answers, write_tables
 from separatrix.report.words import WIDTH
 
 pytestmark = pytest.mark.slow
@@ -145,10 +137,7 @@ def decided(name: str, level: float, accuracy: float, **more) -> Answer:
     rates = [[0.1, 0.2], [0.6, 0.7]]
     budgets = {"eo_gap": level}
     point = {"method": "postprocessing"}
-    return replace(
-        Answer("decisions", name, "accuracy", budgets, False, promise, 0.01, rates, point=point),
-        **more,
-    )
+    return replace(Answer("decisions", name, "accuracy", budgets, False, promise, 0.01, rates, point=point), **more)
 
 
 def made_up(*answers: Answer) -> Shippable:
@@ -199,16 +188,12 @@ def test_the_rates_are_those_of_the_budget_of_the_trace():
 @pytest.mark.parametrize("name", ["plain", "without the group"])
 def test_the_page_starts_with_what_the_first_sentence_ships(name):
     """Under "Leave out `sex`" the page offered thresholds by group, less accurate."""
-    without = decided(
-        "plain model without the group", 0.04, 0.79, kind="plain", blind=True, budgets={}
-    )
+    without = decided("plain model without the group", 0.04, 0.79, kind="plain", blind=True, budgets={})
     choice = Answer("choice", name, "accuracy", {"eo_gap": 0.05}, note="Leave out `sex`.")
     shown = made_up(without, decided("EO gap ≤ 0.05", 0.05, 0.77), choice)
     assert shown.shipped() is shown.first("plain", blind=name != "plain")
     assert ("Without it: " in shown.sentence()) == (name != "plain")
-    assert shown.command("f", shown.ships) == (
-        "separatrix select f --max-eo-gap 0.05 --maximize accuracy --out model"
-    )
+    assert shown.command("f", shown.ships) == ("separatrix select f --max-eo-gap 0.05 --maximize accuracy --out model")
 
 
 def test_many_groups_and_budgets_still_make_ten_rows():

@@ -45,16 +45,10 @@ def test_a_trained_point_reads_raw_rows_and_is_the_same_after_loading(traced, tm
     np.testing.assert_allclose(q, expected, atol=1e-6)
     point.predictor.save(tmp_path / "model")
     again = sx.load(tmp_path / "model")
-    np.testing.assert_array_equal(
-        again.predict(rows, random_state=1), point.predictor.predict(rows, random_state=1)
-    )
+    np.testing.assert_array_equal(again.predict(rows, random_state=1), point.predictor.predict(rows, random_state=1))
     assert again.about["audit"]["rows"] == len(traced.rows["y"])
     watched = sx.Monitor(again)  # the budget that it was selected for
-    assert (watched.measure, watched.budget, watched.reference.groups) == (
-        "eo_gap",
-        0.5,
-        again.groups,
-    )
+    assert (watched.measure, watched.budget, watched.reference.groups) == ("eo_gap", 0.5, again.groups)
 
 
 def test_a_decided_point_has_the_threshold_of_the_model_that_ships(traced):
@@ -81,9 +75,7 @@ def test_what_a_refused_confidence_names_can_be_asked_for(traced, guarantee):
     with pytest.raises(sx.InfeasibleError) as refused:
         traced.select(max_eo_gap=1e-3, confidence=0.9, guarantee=guarantee)
     least = float(str(refused.value).split("EO gap ≤ ")[-1].split(". Ask")[0])
-    point = traced.select(
-        max_eo_gap=least, confidence=0.9, guarantee=guarantee, allow_constant=True
-    )
+    point = traced.select(max_eo_gap=least, confidence=0.9, guarantee=guarantee, allow_constant=True)
     assert point.predictor is not None
     assert ("large-sample" in str(refused.value)) == (guarantee == "finite-sample")
 
@@ -148,15 +140,11 @@ def test_select_and_predict_on_the_command_line(traced, tmp_path):
     pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")
     (tmp_path / "secret").write_text("kept by the operator alone\n")
     common = ("--id", "person", "--salt-file", tmp_path / "secret")
-    done = run(
-        "predict", tmp_path / "model", tmp_path / "rows.csv", *common, "--out", tmp_path / "out.csv"
-    )
+    done = run("predict", tmp_path / "model", tmp_path / "rows.csv", *common, "--out", tmp_path / "out.csv")
     assert done.returncode == 0, done.stderr
     assert "300 predictions" in done.stdout
     read = pl.read_csv(tmp_path / "out.csv")
-    labels = sx.load(tmp_path / "model").predict(
-        rows, ids=rows["person"], salt="kept by the operator alone"
-    )
+    labels = sx.load(tmp_path / "model").predict(rows, ids=rows["person"], salt="kept by the operator alone")
     assert read["decision"].to_list() == labels.tolist()
 
 
@@ -185,9 +173,7 @@ def test_select_and_predict_on_the_command_line(traced, tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence_and_status_two(
-    traced, tmp_path, monkeypatch, capsys, arguments, message
-):
+def test_bad_input_is_one_sentence_and_status_two(traced, tmp_path, monkeypatch, capsys, arguments, message):
     filled = [argument.format(frontier=traced.folder, folder=tmp_path) for argument in arguments]
     monkeypatch.setattr(sys, "argv", ["separatrix", *filled])
     with pytest.raises(SystemExit) as ended:

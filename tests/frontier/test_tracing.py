@@ -50,9 +50,7 @@ def test_held_out_posteriors_give_the_points(frontier):
     for trade_off in LAMBDAS:
         q = frontier.held_out("cmi", trade_off)
         for k in range(3):
-            point = select(
-                frontier.columns, method="cmi", trade_off=trade_off, fold=k, policy="randomized"
-            )
+            point = select(frontier.columns, method="cmi", trade_off=trade_off, fold=k, policy="randomized")
             a = sx.audit(y[fold == k], q[fold == k], sensitive_features=z[fold == k])
             assert a.violation == pytest.approx(point["violation"][0], abs=1e-6)
             assert a.utility == pytest.approx(point["utility"][0], abs=1e-6)
@@ -125,9 +123,7 @@ def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
     again = sx.load(tmp_path / "model")
     rows = frame[["age", "job"]]
     q = again.predict_proba(rows, sensitive_features=frame["sex"])
-    np.testing.assert_array_equal(
-        q, point.predictor.predict_proba(rows, sensitive_features=frame["sex"])
-    )
+    np.testing.assert_array_equal(q, point.predictor.predict_proba(rows, sensitive_features=frame["sex"]))
     decided = again.predict(rows, sensitive_features=frame["sex"], random_state=0)
     assert set(decided) == {"no", "yes"}
 
@@ -151,18 +147,14 @@ def test_every_kind_of_table_means_the_same_rows():
     kinds = {
         "pandas": as_data(frame[["age", "job"]], frame["hired"], frame["sex"]),
         "polars": as_data(
-            pl.from_pandas(frame)[["age", "job"]],
-            pl.from_pandas(frame)["hired"],
-            pl.from_pandas(frame)["sex"],
+            pl.from_pandas(frame)[["age", "job"]], pl.from_pandas(frame)["hired"], pl.from_pandas(frame)["sex"]
         ),
         "mapping": as_data(
             {"age": frame["age"].to_numpy(), "job": frame["job"].tolist()},
             frame["hired"].tolist(),
             frame["sex"].tolist(),
         ),
-        "with the group among the features": as_data(
-            frame[["age", "job", "sex"]], frame["hired"], frame["sex"]
-        ),
+        "with the group among the features": as_data(frame[["age", "job", "sex"]], frame["hired"], frame["sex"]),
     }
     for name, data in kinds.items():
         np.testing.assert_array_equal(data.X, expected.X, err_msg=name)
@@ -195,12 +187,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
 )
 def test_bad_input_is_one_sentence(change, message):
     frame = people(300)
-    arguments = {
-        "y": frame["hired"],
-        "sensitive_features": frame["sex"],
-        "cv": 3,
-        "estimator": "logistic",
-    } | change
+    arguments = {"y": frame["hired"], "sensitive_features": frame["sex"], "cv": 3, "estimator": "logistic"} | change
     with pytest.raises(InputError, match=message):
         sx.trace(frame[["age"]], **arguments)
 
@@ -243,9 +230,7 @@ def test_thresholds_of_the_final_models_are_kept(frontier):
 
 def test_the_report_has_the_promise_and_the_audit_of_the_plain_model(frontier, tmp_path):
     text = frontier.report(tmp_path / "report.html").read_text()
-    data = json.loads(
-        text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
-    )
+    data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
     shown = {row["name"]: row for row in data["datasets"][0]["audits"]["deterministic"]["measures"]}
     plain = next(a for a in frontier.answers if a.kind == "plain")
     for name, label in (("accuracy", "accuracy"), ("eo_gap", "EO gap"), ("utility", "u")):

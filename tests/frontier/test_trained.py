@@ -72,9 +72,7 @@ def test_a_mixture_keeps_every_budget_and_one_point_is_enough_on_the_budget():
     assert mixture.in_folds(conditional_mutual_information).mean() <= 0.02 + 1e-9
     assert sum(mixture.weights) == pytest.approx(1.0)
     here = points[4].mean(conditional_mutual_information)
-    assert best_mixture(points, Request("utility", {"violation": here}), NAMES).points == (
-        points[4],
-    )
+    assert best_mixture(points, Request("utility", {"violation": here}), NAMES).points == (points[4],)
 
 
 def test_costs_are_an_objective_and_promised():

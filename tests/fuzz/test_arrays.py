@@ -181,9 +181,7 @@ def plug_in(y, u, z):
     cells = Counter(zip(y, z, u, strict=True))
     yz, yu = Counter(zip(y, z, strict=True)), Counter(zip(y, u, strict=True))
     one = Counter(y)
-    return sum(
-        c / n * math.log(c * one[a] / (yz[a, b] * yu[a, d])) for (a, b, d), c in cells.items()
-    )
+    return sum(c / n * math.log(c * one[a] / (yz[a, b] * yu[a, d])) for (a, b, d), c in cells.items())
 
 
 @given(seed=SEEDS)
@@ -194,6 +192,4 @@ def test_plain_columns_have_the_right_answer(seed):
     n = int(rng.integers(20, 60))
     y, u, z = (rng.integers(0, 2, n).tolist() for _ in range(3))
     if len(set(y)) == len(set(z)) == 2:
-        assert sx.metrics.violation_score(y, u, sensitive_features=z) == pytest.approx(
-            plug_in(y, u, z), abs=1e-12
-        )
+        assert sx.metrics.violation_score(y, u, sensitive_features=z) == pytest.approx(plug_in(y, u, z), abs=1e-12)

@@ -37,13 +37,7 @@ def single():
         np.zeros((1, 1)),
     )
     branch = Branch(Base.from_lane("cmi", 0.0, networks), DrawnLabel())
-    return Predictor(
-        data.labels,
-        data.groups,
-        (branch,),
-        preprocessing=data.preprocessing,
-        grouping=data.grouping,
-    )
+    return Predictor(data.labels, data.groups, (branch,), preprocessing=data.preprocessing, grouping=data.grouping)
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +148,7 @@ def test_a_damaged_model_is_never_loaded(seed, single, tmp_path_factory):
     name = hostile.pick(rng, sorted(path.name for path in place.iterdir()))
     whole = (place / name).read_bytes()
     at, kind = int(rng.integers(len(whole))), int(rng.integers(4))
-    damaged = (
-        whole[:at],
-        whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :],
-        b"",
-        whole + b"\0" * 9,
-    )[kind]
+    damaged = (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], b"", whole + b"\0" * 9)[kind]
     try:
         (place / name).write_bytes(damaged)
         assert told(lambda: sx.load(place)) is None

@@ -59,9 +59,7 @@ def test_separated_scorer(seed):
     model = sx.SeparatedScorer(LogisticRegression(), **({"cv": 2} | how))
     if told(lambda: model.fit(X, y, sensitive_features=z), by_sklearn=True) is not None:
         new, group = seldom(rng, X, n), seldom(rng, z, n)
-        assert finite(
-            told(lambda: model.decision_function(new, sensitive_features=group), by_sklearn=True)
-        )
+        assert finite(told(lambda: model.decision_function(new, sensitive_features=group), by_sklearn=True))
 
 
 @pytest.mark.nightly

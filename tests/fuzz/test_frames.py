@@ -14,12 +14,7 @@ from fuzzing import SEEDS, cases, finite, shows, told
 
 pytestmark = pytest.mark.slow
 NAMES = ["y", "z", "u", "w"]
-ODD_NAMES = (
-    [0, 1, 2, 3],
-    ["y", "y", "u", "w"],
-    [None, "z", "u", "w"],
-    [1, "z", "u", "w"],
-)
+ODD_NAMES = ([0, 1, 2, 3], ["y", "y", "u", "w"], [None, "z", "u", "w"], [1, "z", "u", "w"])
 UNMAKEABLE = (ValueError, TypeError, OverflowError, pl.exceptions.PolarsError, AttributeError)
 
 
@@ -59,30 +54,16 @@ def test_frames(seed):
     weight = w if rng.random() < 0.3 else None
     which = int(rng.integers(5))
     if which <= 1:
-        result = told(
-            lambda: sx.audit(
-                frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight
-            )
-        )
+        result = told(lambda: sx.audit(frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight))
         assert result is None or shows(result)
     elif which == 2:
-        result = told(
-            lambda: sx.audit_score(
-                frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight
-            )
-        )
+        result = told(lambda: sx.audit_score(frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight))
         assert result is None or shows(result)
     elif which == 3:
         bins = hostile.pick(rng, (64, 64, 0, -1, "x", 2.5))
         best = told(
             lambda: sx.limit(
-                frame,
-                target=y,
-                sensitive_features=z,
-                score=u,
-                sample_weight=weight,
-                bins=bins,
-                levels=[0.01],
+                frame, target=y, sensitive_features=z, score=u, sample_weight=weight, bins=bins, levels=[0.01]
             )
         )
         assert best is None or finite(np.asarray(best.values))

@@ -70,52 +70,26 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.CountTable(np.ones((2, 2, 2)), (0, 1), (0,), (0, 1), 8), "has the shape"),
         (lambda: sx.CountTable(np.ones((2, 1, 2)), (0, 0), (0,), (0, 1), 4), "different names"),
         (lambda: sx.CountTable(np.full((1, 1, 1), np.nan), (0,), (0,), (0,), 1), "finite"),
-        (
-            lambda: sx.audit(FRAME, target="y", sensitive_features=None, prediction="u"),
-            "at least one column",
-        ),
-        (
-            lambda: sx.audit(FRAME, target="y", sensitive_features="z", prediction="y"),
-            "two things at once",
-        ),
+        (lambda: sx.audit(FRAME, target="y", sensitive_features=None, prediction="u"), "at least one column"),
+        (lambda: sx.audit(FRAME, target="y", sensitive_features="z", prediction="y"), "two things at once"),
         (
             lambda: sx.audit(
-                FRAME.set_axis(["y", "z", "z"], axis=1),
-                target="y",
-                sensitive_features="z",
-                prediction="u",
+                FRAME.set_axis(["y", "z", "z"], axis=1), target="y", sensitive_features="z", prediction="u"
             ),
             "two columns of the name",
         ),
         (lambda: sx.limit(Y, [0.1, 0.2, 0.3, 0.4], sensitive_features=Z, levels="x"), "numbers"),
-        (
-            lambda: sx.theory.separate(Y, [1j, 0.2, 0.3, 0.4], sensitive_features=Z),
-            "must be numbers",
-        ),
+        (lambda: sx.theory.separate(Y, [1j, 0.2, 0.3, 0.4], sensitive_features=Z), "must be numbers"),
         (lambda: sx.theory.concave_envelope(["a"], [1.0]), "must be numbers"),
         (lambda: sx.theory.mutual_information([[["a"]]]), "must be numbers"),
-        (
-            lambda: sx.theory.align([0.0, 1e308, 1.0, 2.0], Y, sensitive_features=Z),
-            "1e.308 in row 1",
-        ),
-        (
-            lambda: sx.theory.align(Y, [0.0, 1.0, -1e200, 2.0], sensitive_features=Z),
-            "-1e.200 in row 2",
-        ),
+        (lambda: sx.theory.align([0.0, 1e308, 1.0, 2.0], Y, sensitive_features=Z), "1e.308 in row 1"),
+        (lambda: sx.theory.align(Y, [0.0, 1.0, -1e200, 2.0], sensitive_features=Z), "-1e.200 in row 2"),
         (lambda: sx.SeparatedScorer(cv=2).fit(X, [0, 1e308, 0, 1], Z), "`y` holds 1e.308 in row 1"),
         (lambda: sx.SeparatedScorer(LINE, cv=2).fit((), Y, Z), "one row per person"),
         (lambda: sx.SeparatedScorer(LINE, cv=2).fit(np.float64(1.0), Y, Z), "one row per person"),
         (lambda: sx.audit([np.float16(np.inf), "a", 0, 1], Y, sensitive_features=Z), "holds inf"),
-        (
-            lambda: sx.audit(
-                FRAME, target="y", sensitive_features="z", prediction="u", sample_weight=""
-            ),
-            "no column ''",
-        ),
-        (
-            lambda: sx.SeparationClassifier().fit(X, np.array(DAYS, dtype="M8[D]"), Z),
-            "`y` has 1 missing value",
-        ),
+        (lambda: sx.audit(FRAME, target="y", sensitive_features="z", prediction="u", sample_weight=""), "no column ''"),
+        (lambda: sx.SeparationClassifier().fit(X, np.array(DAYS, dtype="M8[D]"), Z), "`y` has 1 missing value"),
         (lambda: sx.nn.SeparationLoss(0.5, 2, 2)(None, None, None), "`logits`"),
         (lambda: sx.AlignedRegressor(cv=2).fit(X, list("abab"), Z), "`y` must be numbers"),
         (lambda: sx.SeparationClassifier(random_state=-1).fit(X, Y, Z), "from 0 on"),
@@ -131,10 +105,7 @@ def test_what_was_once_raw_is_one_sentence(call, message):
 def test_columns_may_be_called_by_numbers():
     numbered = FRAME.set_axis([0, 1, 2], axis=1)
     result = sx.audit(numbered, target=0, sensitive_features=1, prediction=2)
-    assert (
-        result.violation
-        == sx.audit(FRAME, target="y", sensitive_features="z", prediction="u").violation
-    )
+    assert result.violation == sx.audit(FRAME, target="y", sensitive_features="z", prediction="u").violation
 
 
 def test_a_fresh_seed_is_one_too():

@@ -69,9 +69,7 @@ def test_without_mlflow_it_is_one_sentence(rows, monkeypatch):
 def logged(monkeypatch):
     """What a recorder was given that stands for MLflow, whose pins contradict ours."""
     given: list[tuple[str, str]] = []
-    recorder = types.SimpleNamespace(
-        log_artifact=lambda file, prefix: given.append((prefix, Path(file).name))
-    )
+    recorder = types.SimpleNamespace(log_artifact=lambda file, prefix: given.append((prefix, Path(file).name)))
     monkeypatch.setitem(sys.modules, "mlflow", recorder)
     monkeypatch.setitem(sys.modules, "mlflow.pyfunc", types.SimpleNamespace())
     return given

@@ -24,10 +24,7 @@ print(json.dumps({"plain": [plain.eo_gap, *plain.eo_gap_interval], "penalised": 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "needs"),
-    [
-        ("lightning_module", ["torch", "lightning"]),
-        ("hugging_face_trainer", ["torch", "transformers", "accelerate"]),
-    ],
+    [("lightning_module", ["torch", "lightning"]), ("hugging_face_trainer", ["torch", "transformers", "accelerate"])],
 )
 def test_the_penalty_lowers_the_gap_of_rows_that_did_not_train(name, needs, tmp_path):
     """And the decisions stay better than the most frequent label for everybody."""

@@ -23,18 +23,14 @@ def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(size
 @pytest.mark.nightly
 def test_a_fresh_discriminator_falls_to_chance_on_h():
     sample = leaking()
-    networks = methods.fit(
-        "adversarial", sample, [Lane(0.0), Lane(30.0)], recipe=RECIPE, use_sensitive=False
-    )
+    networks = methods.fit("adversarial", sample, [Lane(0.0), Lane(30.0)], recipe=RECIPE, use_sensitive=False)
     half = len(sample) // 2
     accuracy = []
     for lane in range(2):
         h = np.asarray(sample.X)
         for weight, bias in zip(networks.weights[:-1], networks.biases[:-1], strict=True):
             h = np.maximum(h @ weight[lane] + bias[lane], 0)
-        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(
-            h[:half], sample.z[:half]
-        )
+        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(h[:half], sample.z[:half])
         accuracy.append(probe.score(h[half:], sample.z[half:]))
     assert accuracy[0] > 0.8
     assert accuracy[1] < 0.6

@@ -15,9 +15,7 @@ from separatrix.nn.networks import auroc, tables
 
 pytest.importorskip("torch")
 
-RECIPE = Recipe(
-    hidden=(32, 32), epochs=12, min_steps=0, batch=128, learning_rate=3e-3, cosine=True, running=0.9
-)
+RECIPE = Recipe(hidden=(32, 32), epochs=12, min_steps=0, batch=128, learning_rate=3e-3, cosine=True, running=0.9)
 
 
 def leaking(n=3_000, seed=0, n_labels=2, n_groups=2) -> Sample:
@@ -27,20 +25,14 @@ def leaking(n=3_000, seed=0, n_labels=2, n_groups=2) -> Sample:
     rng = np.random.default_rng(seed)
     z = rng.integers(0, n_groups, n)
     y = np.where(rng.random(n) < 0.5, z % n_labels, rng.integers(0, n_labels, n))
-    X = np.column_stack(
-        [np.eye(n_labels)[y] + rng.normal(size=(n, n_labels)), z + 0.3 * rng.normal(size=n)]
-    )
+    X = np.column_stack([np.eye(n_labels)[y] + rng.normal(size=(n, n_labels)), z + 0.3 * rng.normal(size=n)])
     return Sample(X, y, z)
 
 
-def plane(
-    sample: Sample, name: str, trade_offs: list[float], **options
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plane(sample: Sample, name: str, trade_offs: list[float], **options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """v, u and AUROC on fresh rows of the same law."""
     fresh = leaking(6_000, 99, sample.n_labels, sample.n_groups)
-    fitted = methods.fit(
-        name, sample, [Lane(t) for t in trade_offs], **{"recipe": RECIPE} | options
-    )
+    fitted = methods.fit(name, sample, [Lane(t) for t in trade_offs], **{"recipe": RECIPE} | options)
     q = fitted.posteriors(fresh.X, fresh.z)
     table = tables(q, fresh.y, fresh.z, sample.n_labels, sample.n_groups)
     return conditional_mutual_information(table), mutual_information(table), auroc(q, fresh.y)
@@ -68,14 +60,9 @@ def test_the_sensitive_feature_is_used_only_when_asked():
     sample = leaking()
     fitted = methods.fit("cmi", sample, [Lane(0.1)], recipe=RECIPE, use_sensitive=False)
     assert fitted.n_groups == 0
-    np.testing.assert_array_equal(
-        fitted.posteriors(sample.X), fitted.posteriors(sample.X, 1 - sample.z)
-    )
+    np.testing.assert_array_equal(fitted.posteriors(sample.X), fitted.posteriors(sample.X, 1 - sample.z))
     both = methods.fit("cmi", sample, [Lane(0.1)], recipe=RECIPE)
-    assert (
-        np.abs(both.posteriors(sample.X, sample.z) - both.posteriors(sample.X, 1 - sample.z)).max()
-        > 0.05
-    )
+    assert np.abs(both.posteriors(sample.X, sample.z) - both.posteriors(sample.X, 1 - sample.z)).max() > 0.05
 
 
 def test_one_group_leaves_cross_entropy_alone():
@@ -124,8 +111,7 @@ def test_a_method_without_a_penalty_on_scores_says_so():
 def test_the_score_recipe_starts_at_erm():
     sample, recipe = leaking(600), replace(RECIPE, level="score", epochs=2)
     q = [
-        methods.fit(name, sample, [Lane(0.0)], recipe=recipe).posteriors(sample.X, sample.z)
-        for name in ("cmi", "erm")
+        methods.fit(name, sample, [Lane(0.0)], recipe=recipe).posteriors(sample.X, sample.z) for name in ("cmi", "erm")
     ]
     np.testing.assert_allclose(*q, atol=1e-5)
 
@@ -145,9 +131,7 @@ def test_the_score_level_trains_with_rare_groups_more_labels_and_early_stopping(
 def test_recipes_and_grids():
     method = methods.get("cmi")
     assert method.grid("paper") == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    assert method.recipes["paper"] == Recipe(
-        hidden=(64, 64), epochs=20, batch=512, learning_rate=1e-3
-    )
+    assert method.recipes["paper"] == Recipe(hidden=(64, 64), epochs=20, batch=512, learning_rate=1e-3)
     assert method.grid()[0] == 0
     assert method.grid()[-1] == 1
 
@@ -164,9 +148,7 @@ def test_adult_reaches_the_papers_operating_point():
     sample, fold = Sample(data.X, y, z), datasets.folds(y, z, 5, random_state=0)
     fitted = methods.fit("cmi", sample, [Lane(0.25, np.flatnonzero(fold != k)) for k in range(5)])
     q = fitted.posteriors(data.X, z)
-    pooled = sum(
-        tables(q[[k]][:, fold == k], y[fold == k], z[fold == k], 2, 2)[0] for k in range(5)
-    )
+    pooled = sum(tables(q[[k]][:, fold == k], y[fold == k], z[fold == k], 2, 2)[0] for k in range(5))
     area = np.mean([auroc(q[[k]][:, fold == k], y[fold == k])[0] for k in range(5)])
     assert eo_gap(pooled) <= 0.01
     assert area >= 0.79

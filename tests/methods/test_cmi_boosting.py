@@ -20,11 +20,7 @@ from separatrix.methods import Lane, Recipe, Sample
 lgb = pytest.importorskip("lightgbm")
 
 from separatrix.methods import cmi_boosting  # noqa: E402
-from separatrix.methods.cmi_boosting import (  # noqa: E402
-    Boosted,
-    SeparationObjective,
-    falling_rates,
-)
+from separatrix.methods.cmi_boosting import Boosted, SeparationObjective, falling_rates  # noqa: E402
 
 SCORE = Recipe(level="score")
 seeds = st.integers(0, 2**32 - 1)
@@ -88,11 +84,7 @@ def test_the_raw_gradient_is_that_of_the_loss(seed, level, labels, weighted):
     # check_weight may rescale; the gradient is that of the weights it keeps
     kept = objective.rows.weight
     p = expit(scores)[:, None] if labels == 2 else softmax(scores, axis=1)
-    at = (
-        [objective.rows.centres(column, objective.bins) for column in p.T]
-        if level == "score"
-        else None
-    )
+    at = [objective.rows.centres(column, objective.bins) for column in p.T] if level == "score" else None
     at = at[0] if at is not None and labels == 2 else at
     found = objective(scores)[0].reshape(n, -1)
     for row in range(0, n, 9):
@@ -101,14 +93,11 @@ def test_the_raw_gradient_is_that_of_the_loss(seed, level, labels, weighted):
             step[row, column] = 1e-6
             moved = step.reshape(scores.shape)
             corner = level == "score" and any(
-                np.abs(p[row, u] - (at if labels == 2 else at[u])).min() < 1e-5
-                for u in range(p.shape[1])
+                np.abs(p[row, u] - (at if labels == 2 else at[u])).min() < 1e-5 for u in range(p.shape[1])
             )
             if corner:
                 continue
-            up, down = (
-                loss(scores + sign * moved, y, z, level, share, kept, at) for sign in (1, -1)
-            )
+            up, down = (loss(scores + sign * moved, y, z, level, share, kept, at) for sign in (1, -1))
             assert found[row, column] == pytest.approx((up - down) / 2e-6, abs=1e-4)
 
 
@@ -117,9 +106,7 @@ def test_the_raw_gradient_is_that_of_the_loss(seed, level, labels, weighted):
 def test_a_round_leaves_what_earlier_rounds_returned(level, share):
     """The objective keeps arrays from round to round; none of them may leave it."""
     sample, rng = people(300), np.random.default_rng(1)
-    objective = SeparationObjective(
-        sample.y, sensitive_features=sample.z, trade_off=share, level=level
-    )
+    objective = SeparationObjective(sample.y, sensitive_features=sample.z, trade_off=share, level=level)
     scores = rng.normal(size=300)
     first = objective(scores)
     kept = [values.copy() for values in first]
@@ -292,9 +279,7 @@ def test_a_path_equals_its_models_one_by_one():
     path = fitted(sample, 0.0, 0.2, 0.6)
     alone = fitted(sample, 0.6)
     assert path[[2]].models == alone.models
-    np.testing.assert_array_equal(
-        path.posteriors(sample.X, sample.z)[2:], alone.posteriors(sample.X, sample.z)
-    )
+    np.testing.assert_array_equal(path.posteriors(sample.X, sample.z)[2:], alone.posteriors(sample.X, sample.z))
 
 
 # saving

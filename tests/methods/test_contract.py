@@ -99,18 +99,14 @@ def test_relabelling_the_groups_changes_only_their_labels(name):
     other = Sample(sample.X, sample.y, renamed, sample.n_labels, sample.n_groups)
     a = fitted.posteriors(sample.X, sample.z)
     b = methods.fit(name, other, lanes(method), recipe=RECIPE).posteriors(other.X, other.z)
-    np.testing.assert_allclose(
-        a, b, atol=2e-3
-    )  # sums over groups run in another order, and Adam amplifies rounding
+    np.testing.assert_allclose(a, b, atol=2e-3)  # sums over groups run in another order, and Adam amplifies rounding
 
 
 def test_the_arrays_restore_it(name):
     sample, fitted = learned(name)
     again = methods.get(name).restore(fitted.arrays())
     assert again.status == fitted.status
-    np.testing.assert_allclose(
-        again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6
-    )
+    np.testing.assert_allclose(again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6)
 
 
 def test_no_rows_in_no_rows_out(name):
@@ -140,10 +136,7 @@ def test_trade_off_zero_is_erm(name):
         (lambda: methods.get("fair"), r"There is no method 'fair'. The methods are"),
         (lambda: methods.fit("cmi", people(), []), r"`lanes` is empty"),
         (lambda: methods.fit("cmi", people(), [Lane(-0.1)]), r"not negative, got -0.1"),
-        (
-            lambda: methods.fit("cmi", people(), [Lane(0.1)], recipe="best"),
-            r"no recipe 'best'; it has default",
-        ),
+        (lambda: methods.fit("cmi", people(), [Lane(0.1)], recipe="best"), r"no recipe 'best'; it has default"),
         (lambda: Method("X", "#000000", "", (0.0,)), r"either `loss` or `fit`"),
     ],
 )

@@ -32,7 +32,5 @@ def test_it_finds_the_posterior():
 
 def test_the_trade_off_plays_no_part():
     sample, _ = gaussian(500)
-    q = methods.fit("erm", sample, [Lane(0.0), Lane(0.9)], recipe=RECIPE).posteriors(
-        sample.X, sample.z
-    )
+    q = methods.fit("erm", sample, [Lane(0.0), Lane(0.9)], recipe=RECIPE).posteriors(sample.X, sample.z)
     np.testing.assert_array_equal(q[0], q[1])

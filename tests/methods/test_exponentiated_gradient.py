@@ -31,9 +31,7 @@ def test_the_constraint_holds_on_the_training_rows(sample, fitted):
     """|P(U=1 | y, z) − P(U=1 | y)| ≤ ε, up to the gap at which fairlearn stops (below one over the
     root of n here).
     """
-    erm = methods.fit("erm", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(
-        sample.X
-    )
+    erm = methods.fit("erm", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(sample.X)
     erm_rates = group_rates((erm[0] > 0.5).astype(float), sample)
     assert np.ptp(erm_rates, axis=1).max() > 0.15
     for epsilon, q in zip(EPSILONS, fitted.posteriors(sample.X, sample.z), strict=True):
@@ -62,11 +60,7 @@ def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
     [
         (leaking(200), Lane(0.0), r"fairlearn's ε > 0.*got 0.0"),
         (leaking(200, 3), Lane(0.1), r"takes two labels; this sample has 3"),
-        (
-            Sample([[0.0], [1.0]], [0, 1], [0, 1], weight=[1.0, 2.0]),
-            Lane(0.1),
-            r"takes no sample weights",
-        ),
+        (Sample([[0.0], [1.0]], [0, 1], [0, 1], weight=[1.0, 2.0]), Lane(0.1), r"takes no sample weights"),
     ],
     ids=["epsilon", "labels", "weight"],
 )

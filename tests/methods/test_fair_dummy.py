@@ -36,13 +36,9 @@ def test_the_dummy_half_is_the_mean_over_draws():
     rng, dummy = np.random.default_rng(0), []
     for _ in range(4000):
         drawn = (rng.random((40, 1)) > p.cumsum(1)).sum(1).clip(max=2)
-        dummy.append(
-            torch.nn.functional.softplus(outputs[0, torch.arange(40), drawn]).mean().item()
-        )
+        dummy.append(torch.nn.functional.softplus(outputs[0, torch.arange(40), drawn]).mean().item())
     expected = (real.mean().item() + np.mean(dummy)) / 2
-    assert adversary_loss(b).item() == pytest.approx(
-        expected, abs=4 * np.std(dummy) / np.sqrt(4000) / 2
-    )
+    assert adversary_loss(b).item() == pytest.approx(expected, abs=4 * np.std(dummy) / np.sqrt(4000) / 2)
 
 
 def test_log_2_is_the_loss_of_a_discriminator_that_knows_nothing():

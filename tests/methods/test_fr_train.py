@@ -26,9 +26,7 @@ def test_a_fresh_discriminator_falls_to_chance_on_posterior_and_label():
     accuracy = []
     for q in reached.q:
         seen = np.c_[q, sample.y]
-        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(
-            seen[:half], sample.z[:half]
-        )
+        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(seen[:half], sample.z[:half])
         accuracy.append(probe.score(seen[half:], sample.z[half:]))
     assert accuracy[0] > 0.7
     assert accuracy[1] < 0.6

@@ -37,9 +37,7 @@ def test_value_and_derivative_are_those_of_the_definition(sizes):
         expected = contrast_by_loops(logits, b.y[lane].tolist(), b.z[lane].tolist())
         (gradient,) = torch.autograd.grad(expected, logits)
         assert term.value[lane].item() == pytest.approx(expected.item(), rel=1e-3)
-        np.testing.assert_allclose(
-            term.rows[lane].T / 30, gradient, atol=2e-4 * gradient.abs().max().item()
-        )
+        np.testing.assert_allclose(term.rows[lane].T / 30, gradient, atol=2e-4 * gradient.abs().max().item())
 
 
 def test_a_row_of_weight_w_is_w_rows():
@@ -52,18 +50,13 @@ def test_a_row_of_weight_w_is_w_rows():
     together, single = contrast(b), contrast(apart)
     assert together.value.item() == pytest.approx(single.value.item(), rel=1e-4)
     np.testing.assert_allclose(
-        together.rows.repeat_interleave(repeat, 2),
-        single.rows,
-        atol=1e-4 * single.rows.abs().max().item(),
+        together.rows.repeat_interleave(repeat, 2), single.rows, atol=1e-4 * single.rows.abs().max().item()
     )
 
 
 def test_without_a_valid_pair_the_term_is_zero_and_so_is_its_derivative():
     b = batch(1, 12)
-    for z in (
-        torch.zeros_like(b.z),
-        torch.arange(12)[None],
-    ):  # one group; every row a group of its own
+    for z in (torch.zeros_like(b.z), torch.arange(12)[None]):  # one group; every row a group of its own
         alone = replace(b, z=z, cells=torch.ones(1, 2, 12))
         term = contrast(alone)
         assert term.value.item() == 0

@@ -14,9 +14,7 @@ from separatrix.nn.networks import auroc, tables
 
 torch = pytest.importorskip("torch")
 
-RECIPE = Recipe(
-    hidden=(32, 32), epochs=15, min_steps=0, batch=128, learning_rate=3e-3, cosine=True, running=0.9
-)
+RECIPE = Recipe(hidden=(32, 32), epochs=15, min_steps=0, batch=128, learning_rate=3e-3, cosine=True, running=0.9)
 
 
 def leaking(n=3_000, seed=0) -> Sample:
@@ -28,9 +26,7 @@ def leaking(n=3_000, seed=0) -> Sample:
 
 def measure(name: str, trade_offs: list[float]):
     fresh = leaking(6_000, 99)
-    q = methods.fit(name, leaking(), [Lane(t) for t in trade_offs], recipe=RECIPE).posteriors(
-        fresh.X, fresh.z
-    )
+    q = methods.fit(name, leaking(), [Lane(t) for t in trade_offs], recipe=RECIPE).posteriors(fresh.X, fresh.z)
     table = tables(q, fresh.y, fresh.z, 2, 2)
     return conditional_mutual_information(table), mutual_information(table), auroc(q, fresh.y), q
 
@@ -46,9 +42,7 @@ def test_it_gets_more_information_through_at_a_smaller_violation():
 def test_labels_are_not_swapped():
     """I(U;Y) alone cannot tell a label from the other: ten seeds, none comes out upside down."""
     fresh = leaking(2_000, 7)
-    fitted = methods.fit(
-        "mi_objective", leaking(1_500), [Lane(0.2, seed=s) for s in range(10)], recipe=RECIPE
-    )
+    fitted = methods.fit("mi_objective", leaking(1_500), [Lane(0.2, seed=s) for s in range(10)], recipe=RECIPE)
     assert (auroc(fitted.posteriors(fresh.X, fresh.z), fresh.y) > 0.7).all()
 
 

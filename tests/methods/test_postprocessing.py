@@ -12,9 +12,7 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 
 
-def people(
-    n: int = 4000, labels: int = 2, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def people(n: int = 4000, labels: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     z, y = rng.integers(0, 2, n), rng.integers(0, labels, n)
     X = rng.normal(size=(n, labels)) + np.eye(labels)[y] * (1.0 + z)[:, None] + 0.4 * z[:, None]
@@ -31,9 +29,7 @@ def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:
     X, y, z = people(3000)
     recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
     sample = Sample(X, y, z)
-    fitted = methods.fit(
-        "postprocessing", sample, [Lane(t, None, 1) for t in (0.0, 0.5, 1.0)], recipe=recipe
-    )
+    fitted = methods.fit("postprocessing", sample, [Lane(t, None, 1) for t in (0.0, 0.5, 1.0)], recipe=recipe)
     v, u = np.array([point(q, y, z) for q in fitted.posteriors(X, z)]).T
     assert v[0] > v[1] > v[2]
     assert u[0] > u[1] > u[2]
@@ -47,12 +43,7 @@ def test_beyond_separation_utility_falls_in_proportion_to_a_constant() -> None:
     pytest.importorskip("torch")
     X, y, z = people(3000)
     recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
-    fitted = methods.fit(
-        "postprocessing",
-        Sample(X, y, z),
-        [Lane(t, None, 1) for t in (1.2, 1.6, 2.0)],
-        recipe=recipe,
-    )
+    fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(t, None, 1) for t in (1.2, 1.6, 2.0)], recipe=recipe)
     restored = methods.get("postprocessing").restore(fitted.arrays())
     q = fitted.posteriors(X, z)
     assert np.array_equal(restored.posteriors(X, z), q)
@@ -86,14 +77,10 @@ def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
     pytest.importorskip("torch")
     X, y, z = people(1500)
     recipe = Recipe(hidden=(8,), epochs=3, min_steps=0, batch=128, learning_rate=5e-3)
-    fitted = methods.fit(
-        "postprocessing", Sample(X, y, z), [Lane(1.0, None, 1), Lane(0.0, None, 1)], recipe=recipe
-    )
+    fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1), Lane(0.0, None, 1)], recipe=recipe)
     assert len(fitted.base.status) == 20
     scores = fitted.base.posteriors(X, z).astype(float)
     scores /= scores.sum(2, keepdims=True)
     ensembles = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
-    mean = np.mean(
-        [fitted.rules[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0
-    )
+    mean = np.mean([fitted.rules[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0)
     assert fitted.posteriors(X, z)[0] == pytest.approx(mean)

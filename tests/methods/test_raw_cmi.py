@@ -25,9 +25,7 @@ def test_the_range_of_trade_offs_is_squeezed_towards_one():
     sample = Sample(np.column_stack([y + rng.normal(size=2_000), z]), y, z)
 
     def violation(name):
-        q = methods.fit(name, sample, [Lane(0.0), Lane(0.3), Lane(0.98)], recipe=RECIPE).posteriors(
-            sample.X, z
-        )
+        q = methods.fit(name, sample, [Lane(0.0), Lane(0.3), Lane(0.98)], recipe=RECIPE).posteriors(sample.X, z)
         return conditional_mutual_information(tables(q, y, z, 2, 2))
 
     raw, balanced = violation("raw_cmi"), violation("cmi")
@@ -66,8 +64,6 @@ def test_another_scale_of_the_penalty_is_another_trade_off():
         methods.fit("raw_cmi", sample, [Lane(λ)], recipe=replace(RECIPE, penalty_scale=c))
         for λ, c in ((0.5, 9.0), (0.9, 1.0))
     )
-    np.testing.assert_allclose(
-        scaled.posteriors(sample.X, sample.z), plain.posteriors(sample.X, sample.z), atol=1e-3
-    )
+    np.testing.assert_allclose(scaled.posteriors(sample.X, sample.z), plain.posteriors(sample.X, sample.z), atol=1e-3)
     with pytest.raises(InputError, match="`penalty_scale` must be positive, got 0"):
         replace(RECIPE, penalty_scale=0.0)

@@ -36,16 +36,11 @@ class Base(BaseEstimator):
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_the_policy_is_fairlearns_own(n_groups):
     sample = leaking(2000, 2, n_groups)
-    fitted = methods.fit(
-        "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
-    )
+    fitted = methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False)
     Xz = np.c_[sample.X, sample.z]
     held_out = _split(sample, Lane(0.0))[1]
     peer = ThresholdOptimizer(
-        estimator=Base(fitted.base),
-        constraints="equalized_odds",
-        prefit=True,
-        predict_method="predict_proba",
+        estimator=Base(fitted.base), constraints="equalized_odds", prefit=True, predict_method="predict_proba"
     ).fit(Xz[held_out], sample.y[held_out], sensitive_features=sample.z[held_out])
     expected = peer._pmf_predict(Xz, sensitive_features=sample.z)
     np.testing.assert_allclose(fitted.posteriors(sample.X, sample.z)[0], expected, atol=1e-12)
@@ -53,9 +48,7 @@ def test_the_policy_is_fairlearns_own(n_groups):
 
 def test_error_rates_are_equal_on_the_held_out_rows():
     sample = leaking()
-    fitted = methods.fit(
-        "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
-    )
+    fitted = methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False)
     rows = _split(sample, Lane(0.0))[1]
     held_out = Sample(sample.X[rows], sample.y[rows], sample.z[rows])
     rates = group_rates(fitted.posteriors(held_out.X, held_out.z)[0], held_out)
@@ -75,9 +68,7 @@ def test_every_cell_is_split_in_the_same_share():
     assert sorted([*rows, *held_out]) == list(range(0, 1000, 2))
     for y in (0, 1):
         for z in (0, 1):
-            n, k = (
-                ((sample.y[part] == y) & (sample.z[part] == z)).sum() for part in (rows, held_out)
-            )
+            n, k = (((sample.y[part] == y) & (sample.z[part] == z)).sum() for part in (rows, held_out))
             assert abs(k - HELD_OUT * (n + k)) <= 1
 
 
@@ -88,13 +79,9 @@ def test_errors():
     with pytest.raises(InputError, match="2"):
         fitted.posteriors(sample.X, sample.z)
     with pytest.raises(InputError, match="needs the group of every row"):
-        methods.fit(
-            "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
-        ).posteriors(sample.X)
+        methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(sample.X)
     one_label = Sample(sample.X, np.where(sample.z == 1, 0, sample.y), sample.z)
-    with pytest.raises(
-        InputError, match="needs at least two rows of each label in each group; group 1 has"
-    ):
+    with pytest.raises(InputError, match="needs at least two rows of each label in each group; group 1 has"):
         methods.fit("threshold_optimizer", one_label, [Lane(0.0)], recipe=RECIPE)
     with pytest.raises(InputError, match="takes two labels; this sample has 3"):
         methods.fit("threshold_optimizer", leaking(300, 3, 2), [Lane(0.0)], recipe=RECIPE)

@@ -26,9 +26,7 @@ def batches(draw: st.DrawFn):
     """Logits of two labels, labels, groups, sizes, weights; a label or group may be absent."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b, nz = draw(st.integers(2, 60)), draw(st.integers(1, 4))
-    logits = torch.tensor(rng.normal(0, draw(st.sampled_from([0.01, 1.0, 8.0])), (b, 2))).clamp(
-        -9, 9
-    )
+    logits = torch.tensor(rng.normal(0, draw(st.sampled_from([0.01, 1.0, 8.0])), (b, 2))).clamp(-9, 9)
     if draw(st.booleans()):
         logits = logits.round(decimals=1) * torch.tensor([0, 1])  # ties, exact ones
     y, z = torch.tensor(rng.integers(0, 2, b)), torch.tensor(rng.integers(0, nz, b))
@@ -66,9 +64,7 @@ def test_value_equals_counting_and_the_numpy_room(batch, bins):
         same = sx.nn.binned_cmi(logits, y, z, bins, None, 2, nz, weight)
     assert same.item() == pytest.approx(room.value, abs=1e-10)
     if len(at) > 1:
-        assert value.item() == pytest.approx(
-            counted(score, y.numpy(), z.numpy(), nz, at, w), abs=FLOOR
-        )
+        assert value.item() == pytest.approx(counted(score, y.numpy(), z.numpy(), nz, at, w), abs=FLOOR)
     if len(at) == bins and np.diff(at).min() > 1e-9:  # with ties the two sides of a kink differ
         value.backward()
         expected = room.gradient * score * (1 - score)
@@ -84,8 +80,7 @@ def test_gradient_equals_finite_differences(labels):
     at = torch.tensor([0.0, 0.13, 0.41, 0.77, 1.0], dtype=torch.float64)
     weight = torch.rand(16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     assert torch.autograd.gradcheck(
-        lambda x: sx.nn.binned_cmi(x, y, z, centres=at, sample_weight=weight),
-        (logits.requires_grad_(),),
+        lambda x: sx.nn.binned_cmi(x, y, z, centres=at, sample_weight=weight), (logits.requires_grad_(),)
     )
 
 
@@ -110,19 +105,10 @@ def test_data_processing_and_refinement(batch, bins):
     if len(at) < 2:
         return
     few = torch.cat([at[:1], at[1:-1][:: max(len(at) // bins, 1)], at[-1:]])
-    coarse, fine = (
-        sx.nn.binned_cmi(logits, y, z, None, c, 2, nz, weight).item() for c in (few, at)
-    )
+    coarse, fine = (sx.nn.binned_cmi(logits, y, z, None, c, 2, nz, weight).item() for c in (few, at))
     assert -1e-12 <= coarse <= fine + FLOOR
     assert fine == pytest.approx(  # scores on the centres: their own plug-in violation
-        counted(
-            score.numpy(),
-            y.numpy(),
-            z.numpy(),
-            nz,
-            at.numpy(),
-            None if weight is None else weight.numpy(),
-        ),
+        counted(score.numpy(), y.numpy(), z.numpy(), nz, at.numpy(), None if weight is None else weight.numpy()),
         abs=FLOOR,
     )
 
@@ -175,10 +161,7 @@ def test_lanes_do_not_mix(labels, weighted):
 def test_more_labels_have_the_mean_of_their_scores():
     logits, y, z = people(80, 3, 2, seed=9)
     p = torch.softmax(logits, 1)
-    parts = [
-        cmi_of_scores(s, (y * 2 + z).numpy(), (3, 2), core_centres(s, 5)).value
-        for s in p.T.contiguous().numpy()
-    ]
+    parts = [cmi_of_scores(s, (y * 2 + z).numpy(), (3, 2), core_centres(s, 5)).value for s in p.T.contiguous().numpy()]
     assert sx.nn.binned_cmi(logits, y, z, 5).item() == pytest.approx(np.mean(parts), abs=1e-10)
 
 

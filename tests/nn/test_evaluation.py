@@ -46,10 +46,6 @@ def test_auroc_leaves_out_absent_labels_and_marks_diverged_lanes():
 def test_tables_equal_the_count_tables():
     q, y, z = stack()
     for lane, table in zip(q, tables(q, y, z, 3, 2), strict=True):
-        np.testing.assert_allclose(
-            table, count_posteriors(y, lane, sensitive_features=z).counts, atol=1e-10
-        )
+        np.testing.assert_allclose(table, count_posteriors(y, lane, sensitive_features=z).counts, atol=1e-10)
     for lane, table in zip(q, tables(hard(q), y, z, 3, 2), strict=True):
-        np.testing.assert_array_equal(
-            table, count_labels(y, lane.argmax(1), sensitive_features=z).counts
-        )
+        np.testing.assert_array_equal(table, count_labels(y, lane.argmax(1), sensitive_features=z).counts)

@@ -22,9 +22,7 @@ def test_independence_is_the_penalty_with_the_label_axis_collapsed(level):
     found = []
     for labels, criterion in ((y, "independence"), (torch.zeros_like(y), "separation")):
         logits = (X.double() @ (W + torch.tensor([0.0, 0.3]))).requires_grad_()
-        loss = SeparationLoss(
-            1.0, 2, 2, normalise=False, level=level, running=0.0, bins=4, criterion=criterion
-        )
+        loss = SeparationLoss(1.0, 2, 2, normalise=False, level=level, running=0.0, bins=4, criterion=criterion)
         value = loss(logits, labels, z)
         (gradient,) = torch.autograd.grad(value, logits)
         found.append((value.detach(), gradient))
@@ -51,9 +49,7 @@ def test_training_for_independence_lowers_the_parity_gap():
     assert gaps[1] < 0.5 * gaps[0]
 
 
-@pytest.mark.parametrize(
-    "given", [{"criterion": "parity"}, {"criterion": "independence", "utility": "mi"}]
-)
+@pytest.mark.parametrize("given", [{"criterion": "parity"}, {"criterion": "independence", "utility": "mi"}])
 def test_criteria_that_the_loss_does_not_know_are_refused(given):
     with pytest.raises(InputError):
         SeparationLoss(0.5, 2, 2, **given)

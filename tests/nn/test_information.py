@@ -52,10 +52,7 @@ def test_value_equals_the_loop_of_the_paper(batch):
     expected = naive_cmi(logits, y, z, weight)
     assert abs(sx.nn.soft_cmi(logits, y, z, ny, nz, weight).item() - expected) <= 1e-12
     single = logits.float()
-    assert (
-        abs(sx.nn.soft_cmi(single, y, z, ny, nz, weight).item() - naive_cmi(single, y, z, weight))
-        <= 1e-6
-    )
+    assert abs(sx.nn.soft_cmi(single, y, z, ny, nz, weight).item() - naive_cmi(single, y, z, weight)) <= 1e-6
 
 
 @given(batches())
@@ -65,16 +62,10 @@ def test_value_equals_the_numpy_room(batch):
     w = np.ones(len(y)) if weight is None else weight.numpy()
     np.add.at(counts, (y.numpy(), z.numpy()), torch.softmax(logits, -1).numpy() * w[:, None])
     assert (
-        abs(
-            sx.nn.soft_cmi(logits, y, z, ny, nz, weight).item()
-            - sx.theory.conditional_mutual_information(counts)
-        )
+        abs(sx.nn.soft_cmi(logits, y, z, ny, nz, weight).item() - sx.theory.conditional_mutual_information(counts))
         <= 1e-12
     )
-    assert (
-        abs(sx.nn.soft_mi(logits, y, ny, weight).item() - sx.theory.mutual_information(counts))
-        <= 1e-12
-    )
+    assert abs(sx.nn.soft_mi(logits, y, ny, weight).item() - sx.theory.mutual_information(counts)) <= 1e-12
 
 
 @given(batches())
@@ -115,10 +106,7 @@ def test_gradient_equals_autograd(batch):
 def test_gradient_equals_finite_differences():
     generator = torch.Generator().manual_seed(3)
     logits = torch.randn(12, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    y, z = (
-        torch.randint(0, 3, (12,), generator=generator),
-        torch.randint(0, 2, (12,), generator=generator),
-    )
+    y, z = (torch.randint(0, 3, (12,), generator=generator), torch.randint(0, 2, (12,), generator=generator))
     assert torch.autograd.gradcheck(lambda x: sx.nn.soft_cmi(x, y, z, 3, 2), (logits,))
     assert torch.autograd.gradcheck(lambda x: sx.nn.soft_mi(x, y, 3), (logits,))
 
@@ -126,10 +114,7 @@ def test_gradient_equals_finite_differences():
 def test_lanes_do_not_mix():
     generator = torch.Generator().manual_seed(5)
     logits = torch.randn(4, 30, 3, generator=generator, requires_grad=True)
-    y, z = (
-        torch.randint(0, 3, (4, 30), generator=generator),
-        torch.randint(0, 5, (4, 30), generator=generator),
-    )
+    y, z = (torch.randint(0, 3, (4, 30), generator=generator), torch.randint(0, 5, (4, 30), generator=generator))
     weight = torch.rand(4, 30, generator=generator)
     together = sx.nn.soft_cmi(logits, y, z, 3, 5, weight)
     together.sum().backward()
@@ -144,10 +129,7 @@ def test_lanes_do_not_mix():
 def test_weights_are_repeated_rows():
     generator = torch.Generator().manual_seed(6)
     logits = torch.randn(20, 2, generator=generator, dtype=torch.float64)
-    y, z = (
-        torch.randint(0, 2, (20,), generator=generator),
-        torch.randint(0, 2, (20,), generator=generator),
-    )
+    y, z = (torch.randint(0, 2, (20,), generator=generator), torch.randint(0, 2, (20,), generator=generator))
     times = torch.randint(0, 4, (20,), generator=generator)
     again = torch.repeat_interleave(torch.arange(20), times)
     weighted = sx.nn.soft_cmi(logits, y, z, 2, 2, times.double())
@@ -158,10 +140,7 @@ def test_budget_identity():
     """Lemma "budget identity": u + v = I(U; (Y, Z))."""
     generator = torch.Generator().manual_seed(7)
     logits = 3 * torch.randn(200, 4, generator=generator, dtype=torch.float64)
-    y, z = (
-        torch.randint(0, 4, (200,), generator=generator),
-        torch.randint(0, 3, (200,), generator=generator),
-    )
+    y, z = (torch.randint(0, 4, (200,), generator=generator), torch.randint(0, 3, (200,), generator=generator))
     both = sx.nn.soft_mi(logits, y) + sx.nn.soft_cmi(logits, y, z)
     assert abs(both - sx.nn.soft_mi(logits, y * 3 + z)) < 1e-13
 
@@ -169,10 +148,7 @@ def test_budget_identity():
 def test_a_vanishing_violation_is_not_lost_in_float32():
     generator = torch.Generator().manual_seed(8)
     logits = 1e-4 * torch.randn(512, 2, generator=generator)
-    y, z = (
-        torch.randint(0, 2, (512,), generator=generator),
-        torch.randint(0, 2, (512,), generator=generator),
-    )
+    y, z = (torch.randint(0, 2, (512,), generator=generator), torch.randint(0, 2, (512,), generator=generator))
     exact = sx.nn.soft_cmi(logits.double(), y, z).item()
     assert 0 < exact < 1e-9
     assert sx.nn.soft_cmi(logits, y, z).item() == pytest.approx(exact, rel=1e-2)
@@ -181,10 +157,7 @@ def test_a_vanishing_violation_is_not_lost_in_float32():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"y": torch.tensor([0, 2])},
-            r"`y` holds the code 2; codes run from 0 to n_labels − 1 = 1",
-        ),
+        ({"y": torch.tensor([0, 2])}, r"`y` holds the code 2; codes run from 0 to n_labels − 1 = 1"),
         ({"z": torch.tensor([-1, 0])}, r"`z` holds the code -1"),
         ({"z": torch.tensor([0.0, 1.0])}, r"`z` must hold integer codes"),
         ({"y": torch.tensor([0, 1, 1])}, r"`y` must have one entry per row"),
@@ -193,10 +166,6 @@ def test_a_vanishing_violation_is_not_lost_in_float32():
     ],
 )
 def test_errors_name_the_value(change, message):
-    arguments = {
-        "logits": torch.zeros(2, 2),
-        "y": torch.tensor([0, 1]),
-        "z": torch.tensor([0, 1]),
-    } | change
+    arguments = {"logits": torch.zeros(2, 2), "y": torch.tensor([0, 1]), "z": torch.tensor([0, 1])} | change
     with pytest.raises(InputError, match=message):
         sx.nn.soft_cmi(**arguments, n_labels=2, n_groups=2)

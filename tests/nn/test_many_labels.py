@@ -38,9 +38,7 @@ def full_table(monkeypatch):
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("measure", ["cmi", "mi"])
-def test_the_cells_that_occur_give_the_value_of_the_full_table(
-    dtype, scale, weighted, measure, full_table
-):
+def test_the_cells_that_occur_give_the_value_of_the_full_table(dtype, scale, weighted, measure, full_table):
     g = torch.Generator().manual_seed(1)
     logits = scale * torch.randn(2, ROWS, LABELS, generator=g, dtype=dtype)
     _, y, z = rows()

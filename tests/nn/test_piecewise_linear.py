@@ -12,9 +12,7 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.networks import NO_PIECES, Networks, PiecewiseLinear
 
-RECIPE = Recipe(
-    hidden=(8,), epochs=3, min_steps=60, batch=128, learning_rate=1e-2, piecewise_linear=6
-)
+RECIPE = Recipe(hidden=(8,), epochs=3, min_steps=60, batch=128, learning_rate=1e-2, piecewise_linear=6)
 
 
 @pytest.fixture
@@ -35,24 +33,17 @@ def sample(column):
 
 def test_a_linear_layer_on_the_ramps_is_any_curve_between_the_knots(column):
     piecewise_linear = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
-    knots = np.r_[
-        piecewise_linear.low, piecewise_linear.low[-1] + piecewise_linear.width[-1]
-    ].astype(np.float64)
+    knots = np.r_[piecewise_linear.low, piecewise_linear.low[-1] + piecewise_linear.width[-1]].astype(np.float64)
     heights = np.random.default_rng(0).normal(size=len(knots))
     x = np.linspace(knots[0], knots[-1], 501)
-    rising = (
-        piecewise_linear.encode(x[:, None])[:, 1:].astype(np.float64) @ np.diff(heights)
-        + heights[0]
-    )
+    rising = piecewise_linear.encode(x[:, None])[:, 1:].astype(np.float64) @ np.diff(heights) + heights[0]
     assert rising == pytest.approx(np.interp(x, knots, heights), abs=1e-4)
 
 
 def test_a_value_that_many_share_can_jump(column):
     piecewise_linear = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
     (at,) = np.flatnonzero(piecewise_linear.low == 1.0)
-    assert piecewise_linear.low[at] + piecewise_linear.width[at] == pytest.approx(
-        column[column > 1.0].min()
-    )
+    assert piecewise_linear.low[at] + piecewise_linear.width[at] == pytest.approx(column[column > 1.0].min())
     assert piecewise_linear.low[at - 1] == column[column < 1.0].max()
 
 
@@ -76,13 +67,8 @@ def test_ramps_of_scaled_columns_are_ramps_of_the_columns(column):
     mean, scale = np.array([5.0]), np.array([3.0])
     scaled = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
     x = column[:, None] * scale + mean
-    piecewise_linear, same = (
-        scaled.encode(column[:, None])[:, 1:],
-        scaled.unscaled(mean, scale).encode(x)[:, 1:],
-    )
-    assert same == pytest.approx(
-        piecewise_linear, abs=1e-3
-    )  # x ≈ 8 in single precision over the least width, 3e-3
+    piecewise_linear, same = (scaled.encode(column[:, None])[:, 1:], scaled.unscaled(mean, scale).encode(x)[:, 1:])
+    assert same == pytest.approx(piecewise_linear, abs=1e-3)  # x ≈ 8 in single precision over the least width, 3e-3
 
 
 @pytest.mark.slow

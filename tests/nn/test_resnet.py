@@ -23,9 +23,7 @@ class Block(nn.Module):
         self.conv1, self.bn1 = nn.Conv2d(inside, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
         self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
         if stride > 1:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out)
-            )
+            self.downsample = nn.Sequential(nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out))
 
     def forward(self, x: Any) -> Any:
         y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
@@ -41,9 +39,7 @@ class Reference(nn.Module):
         sizes = [width, width, 2 * width, 4 * width, 8 * width]
         for stage in (1, 2, 3, 4):
             first = Block(sizes[stage - 1], sizes[stage], 1 if stage == 1 else 2)
-            setattr(
-                self, f"layer{stage}", nn.Sequential(first, Block(sizes[stage], sizes[stage], 1))
-            )
+            setattr(self, f"layer{stage}", nn.Sequential(first, Block(sizes[stage], sizes[stage], 1)))
         self.fc = nn.Linear(8 * width, 1000)
 
     def forward(self, x: Any) -> Any:
@@ -74,9 +70,7 @@ def test_the_features_are_those_of_the_module(width: int) -> None:
     ours = ResNet18(network.state_dict())
     with torch.no_grad():
         expected = network(images)
-    assert torch.allclose(
-        ours(images), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max())
-    )
+    assert torch.allclose(ours(images), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
 
 
 def test_the_reference_has_the_published_size() -> None:
@@ -85,14 +79,8 @@ def test_the_reference_has_the_published_size() -> None:
 
 def test_missing_or_misshapen_weights_are_refused() -> None:
     weights = reference(4).state_dict()
-    lacking = {
-        name: value
-        for name, value in weights.items()
-        if name != "layer3.0.downsample.1.running_var"
-    }
-    with pytest.raises(
-        DataError, match=r"lack layer3\.0\.downsample\.1\.running_var: they are not"
-    ):
+    lacking = {name: value for name, value in weights.items() if name != "layer3.0.downsample.1.running_var"}
+    with pytest.raises(DataError, match=r"lack layer3\.0\.downsample\.1\.running_var: they are not"):
         ResNet18(lacking)
     with pytest.raises(DataError, match=r"of layer2\.1\.conv1 and layer2\.1\.bn1 do not fit"):
         ResNet18({**weights, "layer2.1.bn1.weight": torch.ones(3)})
@@ -104,9 +92,7 @@ def test_weight_files(tmp_path: Path) -> None:
     assert torch.equal(load_weights(tmp_path / "w.pth")["conv1.weight"], weights["conv1.weight"])
     safetensors = pytest.importorskip("safetensors.torch")
     safetensors.save_file(weights, tmp_path / "w.safetensors")
-    assert torch.equal(
-        load_weights(tmp_path / "w.safetensors")["conv1.weight"], weights["conv1.weight"]
-    )
+    assert torch.equal(load_weights(tmp_path / "w.safetensors")["conv1.weight"], weights["conv1.weight"])
     (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:1000])
     with pytest.raises(DataError, match=r"cut\.safetensors is not"):
         load_weights(tmp_path / "cut.safetensors")

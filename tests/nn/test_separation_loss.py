@@ -64,11 +64,7 @@ def test_update_equals_algorithm_1(way, trade_off, ny, nz):
     expected = gradients(body, head, naive_algorithm_1(body, head, x, y, z, trade_off))
     criterion = sx.nn.SeparationLoss(trade_off, ny, nz)
     h = body(x)
-    ours = gradients(
-        body,
-        head,
-        criterion(head(h), y, z, **({"head": head} if way == "head" else {"features": h})),
-    )
+    ours = gradients(body, head, criterion(head(h), y, z, **({"head": head} if way == "head" else {"features": h})))
     assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
@@ -84,9 +80,7 @@ def test_both_ways_to_the_norms_give_the_same_update():
         for _ in range(5):
             h = b(x)
             optimiser.zero_grad()
-            criterion(
-                last(h), y, z, **({"head": last} if way == "head" else {"features": h})
-            ).backward()
+            criterion(last(h), y, z, **({"head": last} if way == "head" else {"features": h})).backward()
             optimiser.step()
         updated.append(nn.utils.parameters_to_vector([*b.parameters(), *last.parameters()]))
     torch.testing.assert_close(*updated, rtol=0, atol=1e-6)
@@ -105,31 +99,23 @@ def test_the_path_of_two_labels_gives_what_the_general_one_does(size):
     (loss, last, update), (same_loss, same_last, same_update) = seen
     assert loss == pytest.approx(same_loss, rel=1e-5)
     assert last == pytest.approx(same_last, rel=1e-4)
-    torch.testing.assert_close(
-        update, same_update, rtol=1e-4, atol=1e-5 * float(update.abs().max())
-    )
+    torch.testing.assert_close(update, same_update, rtol=1e-4, atol=1e-5 * float(update.abs().max()))
 
 
 def test_without_normalisation_it_is_the_plain_sum():
     x, y, z = data()
     body, head = network()
     logits = head(body(x))
-    expected = 0.7 * nn.functional.cross_entropy(logits, y) + 0.3 * sx.nn.soft_cmi(
-        logits, y, z, 2, 3
-    )
+    expected = 0.7 * nn.functional.cross_entropy(logits, y) + 0.3 * sx.nn.soft_cmi(logits, y, z, 2, 3)
     criterion = sx.nn.SeparationLoss(0.3, 2, 3, normalise=False)
     ours = criterion(logits, y, z)
     torch.testing.assert_close(ours, expected)
     parameters = [*body.parameters(), *head.parameters()]
     for a, b in zip(
-        torch.autograd.grad(ours, parameters, retain_graph=True),
-        torch.autograd.grad(expected, parameters),
-        strict=True,
+        torch.autograd.grad(ours, parameters, retain_graph=True), torch.autograd.grad(expected, parameters), strict=True
     ):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
-    assert criterion.last.task == pytest.approx(
-        nn.functional.cross_entropy(logits, y).item(), rel=1e-6
-    )
+    assert criterion.last.task == pytest.approx(nn.functional.cross_entropy(logits, y).item(), rel=1e-6)
     assert criterion.last.cmi == pytest.approx(sx.nn.soft_cmi(logits, y, z, 2, 3).item(), rel=1e-5)
 
 
@@ -156,14 +142,10 @@ def test_sample_weight_is_repetition():
     body, head = network()
     criterion = sx.nn.SeparationLoss(0.4, 2, 3)
     h = body(x)
-    weighted = gradients(
-        body, head, criterion(head(h), y, z, head=head, sample_weight=times.float())
-    )
+    weighted = gradients(body, head, criterion(head(h), y, z, head=head, sample_weight=times.float()))
     h = body(x[again])
     repeated = gradients(body, head, criterion(head(h), y[again], z[again], features=h))
-    torch.testing.assert_close(
-        weighted, repeated, rtol=1e-4, atol=1e-4 * repeated.abs().max().item()
-    )
+    torch.testing.assert_close(weighted, repeated, rtol=1e-4, atol=1e-4 * repeated.abs().max().item())
 
 
 @pytest.mark.slow
@@ -253,10 +235,7 @@ def test_score_level_is_cross_entropy_plus_the_binned_violation(way, ny):
     logits = head(h)
     task = nn.functional.cross_entropy(logits, y)
     cmi = sx.nn.binned_cmi(logits, y, z, 5, None, ny, 3)
-    norms = [
-        torch.autograd.grad(term, h, retain_graph=True)[0].norm(dim=1).mean()
-        for term in (task, cmi)
-    ]
+    norms = [torch.autograd.grad(term, h, retain_graph=True)[0].norm(dim=1).mean() for term in (task, cmi)]
     expected = gradients(body, head, 0.6 * task / norms[0] + 0.4 * cmi / norms[1])
     criterion = sx.nn.SeparationLoss(0.4, ny, 3, level="score", bins=5, running=0.0)
     h = body(x)
@@ -353,8 +332,7 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
     script = Path(__file__).with_name("two_ranks.py")
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     runs = [
-        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path)], env=environment)
-        for rank in range(2)
+        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path)], env=environment) for rank in range(2)
     ]
     assert [run.wait(timeout=120) for run in runs] == [0, 0]
     result = torch.load(tmp_path / "result.pt", weights_only=True)
@@ -385,8 +363,5 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
 def test_errors(build, call, message):
     with pytest.raises(InputError, match=message):
         sx.nn.SeparationLoss(**{"trade_off": 0.5, "n_labels": 2, "n_groups": 2} | build)(
-            torch.zeros(4, 2, requires_grad=True),
-            torch.tensor([0, 1, 0, 1]),
-            torch.tensor([0, 0, 1, 1]),
-            **call,
+            torch.zeros(4, 2, requires_grad=True), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1]), **call
         )

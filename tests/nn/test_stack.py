@@ -25,11 +25,7 @@ RECIPE = Recipe(hidden=(16, 8), epochs=3, min_steps=0, batch=64, learning_rate=1
 def people(n=700, d=6, seed=0, binned=False, n_labels=2, n_groups=3) -> Sample:
     rng = np.random.default_rng(seed)
     z = rng.integers(0, n_groups, n)
-    y = (
-        (rng.random(n) < 0.3 + 0.15 * z).astype(int)
-        if n_labels == 2
-        else rng.integers(0, n_labels, n)
-    )
+    y = (rng.random(n) < 0.3 + 0.15 * z).astype(int) if n_labels == 2 else rng.integers(0, n_labels, n)
     X = rng.normal(size=(n, d)) + y[:, None] + 0.5 * z[:, None]
     return Sample((X > 1).astype(float)[:, :3] if binned else X, y, z)
 
@@ -63,9 +59,7 @@ def alone(sample: Sample, lane: Lane, recipe: Recipe, use_sensitive: bool = True
         modules += [layer, torch.nn.ReLU()]
     modules[0].weight.data[:, :blind] = 0
     body, head = torch.nn.Sequential(*modules[:-2]), modules[-2]
-    criterion = SeparationLoss(
-        lane.trade_off, sample.n_labels, sample.n_groups, running=recipe.running
-    )
+    criterion = SeparationLoss(lane.trade_off, sample.n_labels, sample.n_groups, running=recipe.running)
     optimiser = torch.optim.Adam([*body.parameters(), *head.parameters()], recipe.learning_rate)
     random = np.random.default_rng([lane.seed, 1])
     rows = np.arange(len(sample)) if lane.rows is None else lane.rows
@@ -74,9 +68,7 @@ def alone(sample: Sample, lane: Lane, recipe: Recipe, use_sensitive: bool = True
         for step, batch in enumerate(torch.tensor(random.permutation(rows)).split(recipe.batch)):
             if recipe.cosine:
                 progress = (epoch + step / steps) / recipe.epochs
-                optimiser.param_groups[0]["lr"] = (
-                    recipe.learning_rate * 0.5 * (1 + np.cos(np.pi * progress))
-                )
+                optimiser.param_groups[0]["lr"] = recipe.learning_rate * 0.5 * (1 + np.cos(np.pi * progress))
             optimiser.zero_grad()
             criterion(head(body(X[batch])), y[batch], z[batch], head=head).backward()
             optimiser.step()
@@ -120,10 +112,7 @@ def test_merged_rows_give_the_same_network(use_sensitive):
     options = Options(RECIPE, use_sensitive=use_sensitive)
     lanes = grid()[:4]
     assert Feed(sample, lanes, options, merge=True).merged is not None
-    q = [
-        trained(sample, lanes, options, cmi_loss).posteriors(sample.X, sample.z)
-        for trained in (train, train_apart)
-    ]
+    q = [trained(sample, lanes, options, cmi_loss).posteriors(sample.X, sample.z) for trained in (train, train_apart)]
     np.testing.assert_allclose(*q, atol=1e-5)
 
 
@@ -174,8 +163,7 @@ def test_losses_that_use_features_and_draws():
 
     sample = people(binned=True)
     results = [
-        trained(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), of_features)
-        for trained in (train, train_apart)
+        trained(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), of_features) for trained in (train, train_apart)
     ]
     for a, b in zip(results[0].weights, results[1].weights, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -192,11 +180,7 @@ def test_processes_give_the_same_bits():
     sample, lanes = people(), grid()
     one = train(sample, lanes, Options(RECIPE), cmi_loss)
     two = train(sample, lanes, Options(RECIPE, n_jobs=2), cmi_loss)
-    for a, b in zip(
-        (*one.weights, *one.biases, one.losses),
-        (*two.weights, *two.biases, two.losses),
-        strict=True,
-    ):
+    for a, b in zip((*one.weights, *one.biases, one.losses), (*two.weights, *two.biases, two.losses), strict=True):
         assert np.array_equal(a, b)
 
 
@@ -209,9 +193,7 @@ def test_memory_mapped_features(tmp_path, monkeypatch):
     a = train(mapped, grid()[:4], Options(RECIPE), cmi_loss)
     monkeypatch.undo()
     b = train_apart(sample, grid()[:4], Options(RECIPE), cmi_loss)
-    np.testing.assert_allclose(
-        a.posteriors(mapped.X, mapped.z), b.posteriors(sample.X, sample.z), atol=1e-6
-    )
+    np.testing.assert_allclose(a.posteriors(mapped.X, mapped.z), b.posteriors(sample.X, sample.z), atol=1e-6)
 
 
 def test_sample_weights_are_repetition():
@@ -221,10 +203,7 @@ def test_sample_weights_are_repetition():
     recipe = replace(RECIPE, batch=None, epochs=10)
     weighted = Sample(sample.X, sample.y, sample.z, weight=times)
     repeated = Sample(sample.X[again], sample.y[again], sample.z[again])
-    q = [
-        train(s, [Lane(0.2)], Options(recipe), cmi_loss).posteriors(sample.X, sample.z)
-        for s in (weighted, repeated)
-    ]
+    q = [train(s, [Lane(0.2)], Options(recipe), cmi_loss).posteriors(sample.X, sample.z) for s in (weighted, repeated)]
     np.testing.assert_allclose(*q, atol=1e-4)  # Adam's ε sees the scale of the weights
 
 
@@ -276,10 +255,7 @@ def test_chunks_depend_on_the_lanes_alone():
         (lambda: Recipe(batch=1), r"`batch` must be a whole number from 2 on"),
         (lambda: Recipe(hidden=()), r"at least one positive width"),
         (lambda: Recipe(learning_rate=0), r"`learning_rate` must be positive"),
-        (
-            lambda: train(people(50), [Lane(0.1, np.array([], int))], Options(RECIPE), cmi_loss),
-            r"no training rows",
-        ),
+        (lambda: train(people(50), [Lane(0.1, np.array([], int))], Options(RECIPE), cmi_loss), r"no training rows"),
     ],
 )
 def test_errors_name_the_value(make, message):

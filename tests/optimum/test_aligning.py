@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.scores.align import (
-    PENALTIES,
-    AlignedScore,
-    RisingMaps,
-    _cells,
-    align,
-    alignment_path,
-)
+from separatrix.optimum.scores.align import PENALTIES, AlignedScore, RisingMaps, _cells, align, alignment_path
 
 
 def rows(seed, n=4000, groups=2):
@@ -86,12 +79,8 @@ def test_at_no_penalty_it_is_least_squares_over_rising_maps():
     problem = RisingMaps(y, s, z, (0, 1))
     steps = problem.descend(problem.start(), 0.0)
     sums = np.kron(np.eye(2), np.tril(np.ones((steps.shape[1],) * 2)))
-    design = np.vstack(
-        [problem.basis @ sums * np.sqrt(problem.share)[:, None], np.sqrt(problem.pull) * sums]
-    )
-    wanted = np.append(
-        problem.target * np.sqrt(problem.share), np.sqrt(problem.pull) * problem.line
-    )
+    design = np.vstack([problem.basis @ sums * np.sqrt(problem.share)[:, None], np.sqrt(problem.pull) * sums])
+    wanted = np.append(problem.target * np.sqrt(problem.share), np.sqrt(problem.pull) * problem.line)
     low = np.where(np.arange(steps.size) % steps.shape[1] == 0, -np.inf, 0.0)
     best = lsq_linear(design, wanted, (low, np.inf)).cost * 2
     assert problem.loss(steps, 0.0, np.array([])).value == pytest.approx(best, abs=1e-5)
@@ -134,9 +123,7 @@ def test_two_labels_with_a_numeric_attribute():
     y = (rng.normal(size=8000) + age / 30 > 1.6).astype(int)
     s = y + rng.normal(size=8000) + age / 30
     words = np.array(["no", "yes"])[y]
-    raw, found = (
-        align(words, s, sensitive_features=age, sensitive="continuous", penalty=p) for p in (0, 30)
-    )
+    raw, found = (align(words, s, sensitive_features=age, sensitive="continuous", penalty=p) for p in (0, 30))
     assert raw.violation > 0.02
     assert found.violation < 0.005
     assert 0 <= found.levels[0] < found.levels[-1] <= 1

@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from separatrix.core.information import (
-    accuracy,
-    conditional_mutual_information,
-    eo_gap,
-    rates_violation,
-)
+from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap, rates_violation
 from separatrix.core.measures import BUDGETS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.law import BlindLaw
@@ -61,9 +56,7 @@ def over_all_atoms(p, value, budget, level):
     maximize=st.sampled_from(["accuracy", "balanced_accuracy", Cost(1, 4)]),
     level=st.sampled_from([0.0, 0.02, 0.2]),
 )
-def test_the_optimum_of_a_law_is_that_of_the_programme_over_all_atoms(
-    seed, budget, maximize, level
-):
+def test_the_optimum_of_a_law_is_that_of_the_programme_over_all_atoms(seed, budget, maximize, level):
     p = random_law(seed)
     found = blind_limit(p, maximize, budget, levels=[level])
     value = Value.from_objective(maximize, p.sum(0).T, range(p.shape[2]))
@@ -80,9 +73,7 @@ def test_the_optimum_of_a_law_is_that_of_the_programme_over_all_atoms(
     maximize=st.sampled_from(["accuracy", "utility"]),
     level=st.sampled_from([0.0, 1e-3, 0.02]),
 )
-def test_the_certificate_holds_and_no_random_rule_within_the_violation_is_better(
-    seed, maximize, level
-):
+def test_the_certificate_holds_and_no_random_rule_within_the_violation_is_better(seed, maximize, level):
     p = random_law(seed, atoms=10)
     found, mass = blind_limit(p, maximize, levels=[level]), p.sum(0)
     assert 0 <= found.gap < 2e-5
@@ -109,10 +100,7 @@ def test_the_violation_budget_agrees_with_a_general_solver():
                 lambda r: -float(value(rates(r))),
                 start,
                 bounds=[(0, 1)] * 6,
-                constraints={
-                    "type": "ineq",
-                    "fun": lambda r: 0.01 - rates_violation(rates(r), mass.T),
-                },
+                constraints={"type": "ineq", "fun": lambda r: 0.01 - rates_violation(rates(r), mass.T)},
                 method="SLSQP",
                 options={"ftol": 1e-12, "maxiter": 500},
             )

@@ -22,8 +22,7 @@ def sample(n, shift, seed=0, share=(0.8, 0.2), strength=(2.0, 2.0)):
 
 def test_equal_odds_ratios_are_borrowed_and_unequal_ones_are_not():
     alike, unlike = (
-        group_curves_borrowing(ScoreTable.from_rows(*sample(4_000, shift), np.ones(4_000)))
-        for shift in (0.0, 1.5)
+        group_curves_borrowing(ScoreTable.from_rows(*sample(4_000, shift), np.ones(4_000))) for shift in (0.0, 1.5)
     )
     assert alike.borrowed.min() > 30  # although base rates, and with them scores, differ
     assert unlike.borrowed.max() < 15
@@ -36,9 +35,7 @@ def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
     n, m = pulled.rows[1], pulled.borrowed[1]
     np.testing.assert_array_equal(n, [((y == k) & (z == 1)).sum() for k in (0, 1)])
     odds = np.log((n[1] + 0.5) / (n[0] + 0.5)), None
-    total = [
-        np.log(((y[z == g] == 1).sum() + 0.5) / ((y[z == g] == 0).sum() + 0.5)) for g in (0, 1)
-    ]
+    total = [np.log(((y[z == g] == 1).sum() + 0.5) / ((y[z == g] == 0).sum() + 0.5)) for g in (0, 1)]
     aligned = np.log(s / (1 - s)) - np.array(total)[z]
     for t in np.quantile(s[z == 1], [0.3, 0.6, 0.9]):
         cut = np.log(t / (1 - t)) - odds[0]
@@ -60,9 +57,7 @@ def test_pulled_curves_of_like_groups_are_closer_to_the_law():
         off = []
         for seed in range(12):
             rows = sample(800, 0.0, seed, share=(0.9, 0.1))
-            curve = group_curves_borrowing(
-                ScoreTable.from_rows(*rows, np.ones(800)), borrow=borrow
-            ).curves[1]
+            curve = group_curves_borrowing(ScoreTable.from_rows(*rows, np.ones(800)), borrow=borrow).curves[1]
             place = np.searchsorted(-curve.thresholds, -grid, side="right") - 1
             off.append(np.abs(curve.rates[place] - exact).mean())
         return np.mean(off)
@@ -72,9 +67,7 @@ def test_pulled_curves_of_like_groups_are_closer_to_the_law():
 
 def test_a_weight_of_two_everywhere_changes_nothing():
     s, y, z = sample(900, 0.3)
-    one, two = (
-        group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.full(900, w))) for w in (1.0, 2.0)
-    )
+    one, two = (group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.full(900, w))) for w in (1.0, 2.0))
     np.testing.assert_allclose(one.borrowed, two.borrowed)
     for a, b in zip(one.curves, two.curves, strict=True):
         np.testing.assert_allclose(a.rates, b.rates, atol=1e-12)

@@ -64,9 +64,7 @@ def test_no_decision_of_a_net_beats_the_bound(budget, seed):
         values = Value.from_objective(aim, mass, range(2))(rates)
         assert (BUDGETS[budget].measure(best.rates, mass) <= levels + 1e-9).all()
         assert inside(curves, best.rates)
-        np.testing.assert_allclose(
-            best.values, Value.from_objective(aim, mass, range(2))(best.rates)
-        )
+        np.testing.assert_allclose(best.values, Value.from_objective(aim, mass, range(2))(best.rates))
         assert (best.upper - best.values).max() < (1e-2 if aim == "utility" else 2e-4)
         for level, upper in zip(levels, best.upper, strict=True):
             within = used <= level

@@ -39,8 +39,7 @@ def costs_of(maximize, groups: int):
         return maximize
     rng = np.random.default_rng(groups)
     return Cost(
-        dict(enumerate(rng.uniform(0.2, 3.0, groups).tolist())),
-        dict(enumerate(rng.uniform(0.2, 3.0, groups).tolist())),
+        dict(enumerate(rng.uniform(0.2, 3.0, groups).tolist())), dict(enumerate(rng.uniform(0.2, 3.0, groups).tolist()))
     )
 
 
@@ -83,9 +82,7 @@ def test_linear_objectives_under_gap_budgets_equal_the_programme_over_atoms(
     maximize = costs_of(maximize, groups)
     curves, mass = curves_of(law)
     best = RocSolver(curves, mass, maximize, budget).curve(np.array([level]))
-    assert best.values[0] == pytest.approx(
-        programme_over_atoms(law, maximize, budget, level), abs=2e-7
-    )
+    assert best.values[0] == pytest.approx(programme_over_atoms(law, maximize, budget, level), abs=2e-7)
     assert 0 <= best.upper[0] - best.values[0] < 2e-7
     assert BUDGETS[budget].measure(best.rates[0], mass) <= level + 1e-12
 
@@ -161,18 +158,13 @@ def test_utility_under_a_gap_budget_is_certified_and_no_random_rule_beats_it(see
     pick = [c.rates[c.hull][rng.integers(0, len(c.hull), 4000)] for c in curves]
     mix = rng.random((4000, 1))
     tried = np.stack([mix * p + (1 - mix) * best.rates[1][z] for z, p in enumerate(pick)], axis=1)
-    u, spent = (
-        Value.from_objective("utility", mass, ())(tried),
-        BUDGETS[budget].measure(tried, mass),
-    )
+    u, spent = (Value.from_objective("utility", mass, ())(tried), BUDGETS[budget].measure(tried, mass))
     assert u[spent <= levels[1]].max(initial=0.0) <= best.upper[1] + 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize(
-    "maximize", ["utility", "accuracy", "balanced_accuracy", Cost(2, 1)], ids=str
-)
+@pytest.mark.parametrize("maximize", ["utility", "accuracy", "balanced_accuracy", Cost(2, 1)], ids=str)
 def test_more_budget_is_never_worse_and_all_of_it_is_the_free_optimum(maximize, budget):
     law = random_law(5, 3)
     curves, mass = curves_of(law)

@@ -89,9 +89,7 @@ def test_weak_duality_against_every_deterministic_rule(seed):
     p, z, w = random_law(seed, 3, 2, 6)
     rng = np.random.default_rng(seed)
     gains = rng.random((3, 3)) + np.eye(3)
-    tables = [
-        table_of(np.eye(3)[list(rule)], p, z, w) for rule in itertools.product(range(3), repeat=6)
-    ]
+    tables = [table_of(np.eye(3)[list(rule)], p, z, w) for rule in itertools.product(range(3), repeat=6)]
     v = np.array([float(conditional_mutual_information(table)) for table in tables])
     gain = np.array([float((table.sum(1) * gains).sum()) for table in tables])
     dual = LabelDual(LabelLaw(p, z, w, 2), gains)
@@ -156,9 +154,7 @@ def _free_kernels(p, z, w, level):
 def test_two_labels_agree_with_the_exact_limit():
     p, z, w = random_law(3, 2, 2, 16)
     dual = LabelDual(LabelLaw(p, z, w, 2), np.eye(2))
-    curves = tuple(
-        roc_curve(p[z == g, 1], (w * p[:, 1])[z == g], (w * p[:, 0])[z == g]) for g in (0, 1)
-    )
+    curves = tuple(roc_curve(p[z == g, 1], (w * p[:, 1])[z == g], (w * p[:, 0])[z == g]) for g in (0, 1))
     mass = np.array([w[z == g] @ p[z == g] for g in (0, 1)])
     levels = np.array([1e-3, 1e-2])
     exact = RocSolver(curves, mass, "accuracy", "violation").curve(levels)

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import separatrix as sx
-from separatrix.core.information import (
-    conditional_mutual_information,
-    eo_gap,
-    gaps_by_label,
-    mutual_information,
-)
+from separatrix.core.information import conditional_mutual_information, eo_gap, gaps_by_label, mutual_information
 from separatrix.core.measures import BUDGETS
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value, gains_of
@@ -53,9 +48,7 @@ def check(best, value, used, law):
         assert used(q) <= level + 1e-8
         again = type(rule).from_arrays(best.groups, rule.arrays())
         np.testing.assert_array_equal(law(again), q)
-    assert best.values[0] - 1e-12 <= best.solution(between[0]).value <= found.upper + 1e-12 or (
-        np.isnan(found.upper)
-    )
+    assert best.values[0] - 1e-12 <= best.solution(between[0]).value <= found.upper + 1e-12 or (np.isnan(found.upper))
 
 
 @pytest.mark.parametrize(("maximize", "budget"), TWO, ids=str)
@@ -69,9 +62,7 @@ def test_thresholds_of_a_score(maximize, budget):
     mass = np.array([[((y == label) & (z == g)).mean() for label in (0, 1)] for g in (0, 1)])
 
     def rates(q):
-        return np.array(
-            [[q[(y == label) & (z == g), 1].mean() for label in (0, 1)] for g in (0, 1)]
-        )
+        return np.array([[q[(y == label) & (z == g), 1].mean() for label in (0, 1)] for g in (0, 1)])
 
     check(
         best,

@@ -94,9 +94,7 @@ def test_the_curve_rises_to_the_plain_argmax():
 
 def test_a_mixture_survives_its_arrays():
     p, y, z = law(8)
-    rule = sx.limit(
-        y, p, sensitive_features=z, maximize="accuracy", budget="eo_gap", levels=[0.02]
-    ).rule(0.02)
+    rule = sx.limit(y, p, sensitive_features=z, maximize="accuracy", budget="eo_gap", levels=[0.02]).rule(0.02)
     again = HardMixture.from_arrays(rule.groups, rule.arrays())
     q = rule.predict_proba(p, sensitive_features=z)
     np.testing.assert_array_equal(q, again.predict_proba(p, sensitive_features=z))
@@ -120,6 +118,4 @@ def test_too_many_differences_are_refused():
     rng = np.random.default_rng(0)
     p, z = rng.dirichlet(np.ones(6), 400), rng.integers(0, 8, 400)
     with pytest.raises(InputError, match="too many"):
-        sx.limit(
-            rng.integers(0, 6, 400), p, sensitive_features=z, maximize="accuracy", budget="eo_gap"
-        )
+        sx.limit(rng.integers(0, 6, 400), p, sensitive_features=z, maximize="accuracy", budget="eo_gap")

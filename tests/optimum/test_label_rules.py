@@ -31,9 +31,7 @@ def test_pseudo_rows_keep_the_mass_of_groups_and_follow_their_labels():
     plain, pulled = (LabelLaw(p, z, np.ones(400), 3, borrow=m) for m in (0.0, 50.0))
     assert pulled.mass.sum(0) == pytest.approx(plain.mass.sum(0))
     much = LabelLaw(p, z, np.ones(400), 3, borrow=1e9)
-    assert much.mass / much.mass.sum(0) == pytest.approx(
-        np.tile(plain.prior[:, None], (1, 3)), abs=0.01
-    )
+    assert much.mass / much.mass.sum(0) == pytest.approx(np.tile(plain.prior[:, None], (1, 3)), abs=0.01)
 
 
 @pytest.mark.parametrize("maximize", ["utility", "accuracy"])
@@ -90,9 +88,7 @@ def test_the_choice_is_made_on_rows_that_the_rules_were_not_fitted_to():
         scores = []
         for one in (chosen, other):
             whole = rules.tables(1.0, one)
-            scores.append(
-                float((rules.value(whole) - conditional_mutual_information(whole)).mean())
-            )
+            scores.append(float((rules.value(whole) - conditional_mutual_information(whole)).mean()))
         assert scores[0] >= scores[1] - 2e-3  # later searches start elsewhere
 
 

@@ -84,9 +84,7 @@ def adult_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("source", "level"), [("simulated", 5e-3), ("adult", 1.5e-4), ("adult", 5e-3)]
-)
+@pytest.mark.parametrize(("source", "level"), [("simulated", 5e-3), ("adult", 1.5e-4), ("adult", 5e-3)])
 def test_an_independent_global_search_finds_nothing_better(source: str, level: float) -> None:
     """Differential evolution over the groups' rates, penalised: it must not beat the certified
     bound.
@@ -102,13 +100,9 @@ def test_an_independent_global_search_finds_nothing_better(source: str, level: f
         excess = max(float(rates_violation(x, regions.mass)) - level, 0.0)
         return 100.0 * excess - float(rates_utility((x * regions.share).sum(0), regions.prior))
 
-    result = differential_evolution(
-        loss, [(0, 1)] * (2 * k), seed=1, maxiter=80, tol=1e-10, popsize=16
-    )
+    result = differential_evolution(loss, [(0, 1)] * (2 * k), seed=1, maxiter=80, tol=1e-10, popsize=16)
     solved = best.solver.curve(np.array([level]))
-    assert (
-        -result.fun <= solved.upper[0] + 1e-4
-    )  # a penalty is not a constraint: it may trade a little v
+    assert -result.fun <= solved.upper[0] + 1e-4  # a penalty is not a constraint: it may trade a little v
     assert -result.fun >= solved.values[0] - 2e-3
 
 
@@ -192,9 +186,7 @@ def test_concave_hull_of_a_roc_curve_dominates_it() -> None:
     rng = np.random.default_rng(1)
     curve = roc_curve(np.round(rng.random(300), 2), rng.random(300), rng.random(300))
     chain = curve.rates[curve.hull]
-    assert (
-        np.interp(curve.rates[:, 0], chain[:, 0], chain[:, 1]) >= curve.rates[:, 1] - 1e-12
-    ).all()
+    assert (np.interp(curve.rates[:, 0], chain[:, 0], chain[:, 1]) >= curve.rates[:, 1] - 1e-12).all()
     slope = np.diff(chain[:, 1]) / np.maximum(np.diff(chain[:, 0]), 1e-300)
     assert (np.diff(slope) <= 1e-9 * np.abs(slope[:-1])).all()
 
@@ -221,9 +213,7 @@ def test_channels_survive_their_arrays_and_refuse_unknown_groups() -> None:
     s, y, z = rows(6)
     channel = limit_of(s, y, z, points=4).rule(1e-3)
     again = ThresholdChannel.from_arrays(channel.groups, channel.arrays())
-    assert np.array_equal(
-        again.predict_proba(s, sensitive_features=z), channel.predict_proba(s, sensitive_features=z)
-    )
+    assert np.array_equal(again.predict_proba(s, sensitive_features=z), channel.predict_proba(s, sensitive_features=z))
     with pytest.raises(InputError, match="is not one of"):
         channel.predict_proba([0.1], sensitive_features=[5])
 

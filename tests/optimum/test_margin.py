@@ -55,16 +55,11 @@ def test_the_mean_population_gap_is_the_asked_one_and_without_a_margin_it_is_not
 
 @pytest.mark.nightly
 def test_a_confidence_keeps_the_budget_that_often():
-    gaps = [
-        population_gap(promised_rule(*draw(10_000, seed), asked=0.06, confidence=0.9).rule)
-        for seed in range(20)
-    ]
+    gaps = [population_gap(promised_rule(*draw(10_000, seed), asked=0.06, confidence=0.9).rule) for seed in range(20)]
     assert np.mean(np.array(gaps) <= 0.06) >= 0.7  # 0.9 less three standard errors
 
 
-@pytest.mark.parametrize(
-    "budget", ["eo_gap", pytest.param("violation", marks=pytest.mark.nightly), "parity_gap"]
-)
+@pytest.mark.parametrize("budget", ["eo_gap", pytest.param("violation", marks=pytest.mark.nightly), "parity_gap"])
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds(budget, confidence):
     best = Promises(*draw(1_000, 0), budget=budget)
@@ -136,10 +131,7 @@ def test_a_number_is_taken_off_the_budget_and_zero_is_the_budget_itself():
     [
         ({"asked": -0.1}, "at least 0, got -0.1"),
         ({"asked": 0.05, "margin": 0.06}, "between 0 and that, got 0.06"),
-        (
-            {"asked": 0.05, "margin": 0.0, "confidence": 0.9},
-            "says how surely a budget is kept",
-        ),
+        ({"asked": 0.05, "margin": 0.0, "confidence": 0.9}, "says how surely a budget is kept"),
         ({"asked": 0.05, "confidence": 1.5}, "between 0 and 1, got 1.5"),
         ({"asked": 0.05, "budget": "parity"}, "`budget` must be one of"),
         ({"asked": 0.05, "maximize": "profit"}, "`maximize` must be one of"),

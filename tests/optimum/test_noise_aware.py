@@ -17,17 +17,11 @@ from separatrix.optimum.roc.noise_aware import _Problem, noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, balanced
 
 
-def rows(
-    n: int, rng: np.random.Generator, labels: int = 2, groups: int = 2
-) -> tuple[np.ndarray, ...]:
+def rows(n: int, rng: np.random.Generator, labels: int = 2, groups: int = 2) -> tuple[np.ndarray, ...]:
     """Posteriors that lean on the group, their labels and groups."""
     z = rng.integers(0, groups, n)
     y = rng.integers(0, labels, n)
-    x = (
-        rng.normal(size=(n, labels))
-        + np.eye(labels)[y] * (0.8 + 0.6 * z[:, None])
-        + 0.5 * z[:, None]
-    )
+    x = rng.normal(size=(n, labels)) + np.eye(labels)[y] * (0.8 + 0.6 * z[:, None]) + 0.5 * z[:, None]
     e = np.exp(x - x.max(1, keepdims=True))
     return e / e.sum(1, keepdims=True), y, z
 
@@ -37,9 +31,7 @@ def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
-def measured(
-    channel: SoftmaxChannel, p: np.ndarray, y: np.ndarray, z: np.ndarray
-) -> tuple[float, float, float]:
+def measured(channel: SoftmaxChannel, p: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float, float]:
     """u, v and the sampling error of a noise-aware channel of two labels on the rows that it was
     fitted to.
     """
@@ -67,12 +59,7 @@ def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
     def apart(shrinkage: float) -> np.ndarray:
         found = noise_aware_channels(p, y, z, (0.7, 0.1, 0.02), (0, 1, 2), shrinkage=shrinkage)
         common = [channel.weight.mean(0) for channel in found]
-        return np.array(
-            [
-                np.linalg.norm(c.weight - m) / np.linalg.norm(m)
-                for c, m in zip(found, common, strict=True)
-            ]
-        )
+        return np.array([np.linalg.norm(c.weight - m) / np.linalg.norm(m) for c, m in zip(found, common, strict=True)])
 
     loose, firm, tight = apart(1.0), apart(1e5), apart(1e6)
     assert np.all(firm < 0.9 * loose)
@@ -112,23 +99,14 @@ def test_a_rare_label_costs_a_soft_channel_nothing(seed: int) -> None:
     """
     p, y, z, x, _ = rare(30_000, np.random.default_rng(seed))
     (channel,) = noise_aware_channels(p, y, z, (0.05,), (0, 1))
-    rates = np.stack(
-        [np.bincount(x[y == label], minlength=7) / (y == label).sum() for label in (0, 1)]
-    )
+    rates = np.stack([np.bincount(x[y == label], minlength=7) / (y == label).sum() for label in (0, 1)])
     spread = sum(np.diag(f) - np.outer(f, f) for f in rates)
 
     def ratio(h: np.ndarray) -> float:
         """u over the error: ½ p(0) p(1) (E₁h − E₀h)² over ½ (2/n) (Var₀ + Var₁), both over c (1 −
         c).
         """
-        return float(
-            y.mean()
-            * (1 - y.mean())
-            * ((rates[1] - rates[0]) @ h) ** 2
-            / (h @ spread @ h)
-            * len(y)
-            / 2
-        )
+        return float(y.mean() * (1 - y.mean()) * ((rates[1] - rates[0]) @ h) ** 2 / (h @ spread @ h) * len(y) / 2)
 
     best = ratio(np.linalg.pinv(spread) @ (rates[1] - rates[0]))
     u, v, error = measured(channel, p, y, z)
@@ -155,36 +133,27 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
     assert len(problem.p) < 8_000
     for scale in (0.5, 5.0, 100.0):
         weight, bias = problem.split(problem.start(scale))
-        q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(
-            p, sensitive_features=z
-        )
+        q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, sensitive_features=z)
         table = soft_counts(y, q, sensitive_features=z, sample_weight=w)
         u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
         assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
         mass, rate = table.sum(2, keepdims=True), table / table.sum(2, keepdims=True)
         squares = (
-            soft_counts(
-                y,
-                np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1),
-                sensitive_features=z,
-                sample_weight=w,
-            )[..., :1]
+            soft_counts(y, np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), sensitive_features=z, sample_weight=w)[
+                ..., :1
+            ]
             / mass
         )
         spread = squares - rate[..., :1] ** 2  # of either label: q and 1 − q vary alike
-        alone = (
-            (1 - mass / mass.sum(1, keepdims=True)) * spread / (table.sum(1) / mass.sum(1))[:, None]
-        )
+        alone = (1 - mass / mass.sum(1, keepdims=True)) * spread / (table.sum(1) / mass.sum(1))[:, None]
         assert error == pytest.approx(float(alone.sum()) * (w**2).sum() / w.sum() ** 2, rel=1e-3)
 
 
 def test_no_utility_to_share_is_a_constant() -> None:
     """Scores that say nothing, as of a base that diverged: the limit has no utility at v = 0."""
     _, y, z = rows(400, np.random.default_rng(10))
-    for channel in noise_aware_channels(
-        np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0
-    ):
+    for channel in noise_aware_channels(np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0):
         q = channel.predict_proba(np.full((400, 2), 0.5), sensitive_features=z)
         assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
 
@@ -193,9 +162,7 @@ def test_rows_of_weight_zero_are_no_rows() -> None:
     p, y, z = rows(2000, np.random.default_rng(11))
     w = np.r_[np.ones(1500), np.zeros(500)]
     (weighted,) = noise_aware_channels(p, y, z, (0.5,), (0, 1), sample_weight=w)
-    (fewer,) = noise_aware_channels(
-        p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), sample_weight=w[:1500]
-    )
+    (fewer,) = noise_aware_channels(p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), sample_weight=w[:1500])
     assert weighted.predict_proba(p, sensitive_features=z) == pytest.approx(
         fewer.predict_proba(p, sensitive_features=z), abs=1e-9
     )
@@ -205,9 +172,7 @@ def test_saved_and_restored_with_and_without_its_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(9))
     (channel,) = noise_aware_channels(p, y, z, (0.5,), (0, 1))
     again = SoftmaxChannel.from_arrays((0, 1), channel.arrays())
-    assert np.array_equal(
-        again.predict_proba(p, sensitive_features=z), channel.predict_proba(p, sensitive_features=z)
-    )
+    assert np.array_equal(again.predict_proba(p, sensitive_features=z), channel.predict_proba(p, sensitive_features=z))
     plain = replace(channel, prior=None)
     assert "prior" not in plain.arrays()  # as channels were saved before
     assert SoftmaxChannel.from_arrays((0, 1), plain.arrays()).prior is None
@@ -259,9 +224,7 @@ def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned
         expected.append(v + error)
         fresh, y2, z2 = rows(2000, rng)
         q = best.rule(0.0).predict_proba(fresh, sensitive_features=z2)
-        points = np.array(
-            [point(t * q + (1 - t) * q.mean(0), y2, z2) for t in np.linspace(0.0, 1.0, 41)]
-        )
+        points = np.array([point(t * q + (1 - t) * q.mean(0), y2, z2) for t in np.linspace(0.0, 1.0, 41)])
         v, u = point(softer.predict_proba(fresh, sensitive_features=z2), y2, z2)
         ours.append(v)
         thinned.append(np.interp(u, points[:, 1], points[:, 0]))
@@ -272,6 +235,4 @@ def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned
 def test_share_zero_is_the_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(1), 3)
     (channel,) = noise_aware_channels(p, y, z, (0.0,), (0, 1))
-    assert channel.predict_proba(p, sensitive_features=z) == pytest.approx(
-        np.tile(np.bincount(y) / 500, (500, 1))
-    )
+    assert channel.predict_proba(p, sensitive_features=z) == pytest.approx(np.tile(np.bincount(y) / 500, (500, 1)))

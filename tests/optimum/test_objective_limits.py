@@ -63,9 +63,7 @@ def test_costs_by_group_name_and_asked_levels():
     y, s, z = rows(1)
     names = np.array(["a", "b", "c"])[z]
     cost = Cost({"a": 1.0, "b": 2.0, "c": 1.0}, 1.0)
-    best = sx.limit(
-        y, s, sensitive_features=names, maximize=cost, budget="eo_max", levels=[0.1, 0.0]
-    )
+    best = sx.limit(y, s, sensitive_features=names, maximize=cost, budget="eo_max", levels=[0.1, 0.0])
     assert best.levels.tolist() == [0.0, 0.1]
     assert best.gap < 1e-9
     q = best.rule(0.1).predict_proba(s, sensitive_features=names)

@@ -42,21 +42,14 @@ def brute_force(p: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(v, u) of every f: X×Z → U, one by one, straight from the definition."""
     x, _, z = p.shape
     points = [
-        predictor_point(p, np.array(f).reshape(x, z), n_outputs=k)
-        for f in itertools.product(range(k), repeat=x * z)
+        predictor_point(p, np.array(f).reshape(x, z), n_outputs=k) for f in itertools.product(range(k), repeat=x * z)
     ]
     return tuple(np.array(points).T)
 
 
-@given(
-    seeds,
-    st.sampled_from([(2, 2, 2), (3, 2, 2), (2, 2, 3), (2, 3, 2), (1, 3, 3)]),
-    st.sampled_from([0.0, 0.3]),
-)
+@given(seeds, st.sampled_from([(2, 2, 2), (3, 2, 2), (2, 2, 3), (2, 3, 2), (1, 3, 3)]), st.sampled_from([0.0, 0.3]))
 @settings(max_examples=20)
-def test_exact_frontier_is_that_of_all_deterministic_predictors(
-    seed: int, shape: tuple, sparse: float
-) -> None:
+def test_exact_frontier_is_that_of_all_deterministic_predictors(seed: int, shape: tuple, sparse: float) -> None:
     """U*_det is the staircase of brute force, and U*_rand its concave closure."""
     p = random_law(np.random.default_rng(seed), *shape, sparse)
     if p.sum((0, 2)).min() <= 0:
@@ -69,9 +62,7 @@ def test_exact_frontier_is_that_of_all_deterministic_predictors(
     for predictor, point_v, point_u in zip(f.predictors, f.violation, f.utility, strict=True):
         assert predictor_point(p, predictor) == pytest.approx((point_v, point_u), abs=1e-11)
     weight = np.random.default_rng(seed).dirichlet(np.ones(len(v)))
-    assert (
-        float(f.envelope().at(weight @ v)) >= weight @ u - 1e-9
-    )  # Step 4: no mixture of all of them is above
+    assert float(f.envelope().at(weight @ v)) >= weight @ u - 1e-9  # Step 4: no mixture of all of them is above
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 9, 10, 13])
@@ -81,9 +72,7 @@ def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed
     private = f.private
     assert (private.upper - private.utility).max() <= 1e-4
     inside = f.violation <= private.levels[-1]
-    level = np.searchsorted(
-        private.levels, f.violation[inside] - 1e-12
-    )  # the next laxer level bounds them
+    level = np.searchsorted(private.levels, f.violation[inside] - 1e-12)  # the next laxer level bounds them
     assert (f.utility[inside] <= private.upper[level] + 1e-9).all()
     assert f.u_xz == pytest.approx(private.utility[-1], abs=1e-9)
 
@@ -99,9 +88,7 @@ def test_necessary_trade_off_on_a_thousand_separated_laws() -> None:
         p = separated_law(rng, 3, 2, 2)
         f = exact_frontier(p, points=2)
         assert float(f.at(1e-10)) == pytest.approx(f.u_x, abs=1e-9)
-        assert f.private.utility[0] == pytest.approx(
-            f.u_x, abs=1e-9
-        )  # a private coin does not help either
+        assert f.private.utility[0] == pytest.approx(f.u_x, abs=1e-9)  # a private coin does not help either
         above = f.utility > f.u_x + 1e-9
         assert (f.violation[above] > 0).all()
         strict += bool(above.any())
@@ -131,9 +118,7 @@ def test_trade_off_can_fail_without_overlap() -> None:
 
 def test_conclusions_name_the_assumption_that_fails() -> None:
     rng = np.random.default_rng(2)
-    strict = np.einsum(
-        "yz,yx->xyz", [[0.4, 0.1], [0.1, 0.4]], [[0.6, 0.4], [0.4, 0.6]]
-    )  # Z tells much about Y
+    strict = np.einsum("yz,yx->xyz", [[0.4, 0.1], [0.1, 0.4]], [[0.6, 0.4], [0.4, 0.6]])  # Z tells much about Y
     holds = necessary_trade_off(strict)
     assert holds.applies
     assert holds.conclusion.startswith("strict trade-off")
@@ -159,9 +144,7 @@ def test_conditional_law_matching(seed: int) -> None:
     for predictor in f.predictors[f.violation == 0.0]:
         law = np.einsum("xyz,xzu->yu", p, np.eye(2)[predictor])
         for z0 in range(3):
-            assert np.allclose(
-                np.einsum("xyz,xzu->yu", p, frozen(p, predictor, z0)), law, atol=1e-6
-            )
+            assert np.allclose(np.einsum("xyz,xzu->yu", p, frozen(p, predictor, z0)), law, atol=1e-6)
     lax = f.predictors[-1]
     if f.violation[-1] > 1e-3:  # and it fails where separation does
         law = np.einsum("xyz,xzu->yu", p, np.eye(2)[lax])
@@ -191,9 +174,7 @@ def test_budget_identity(seed: int, k: int) -> None:
 def test_checks_of_the_assumptions_are_amounts() -> None:
     rng = np.random.default_rng(3)
     p = random_law(rng, 3, 2, 2)
-    assert separated_features(p) == pytest.approx(
-        float(conditional_mutual_information(p.transpose(1, 2, 0)))
-    )
+    assert separated_features(p) == pytest.approx(float(conditional_mutual_information(p.transpose(1, 2, 0))))
     assert separated_features(separated_law(rng, 4, 3, 2)) == pytest.approx(0.0, abs=1e-12)
     assert overlap_gap(p) == 0.0
     p[:, 1, 0] = 0

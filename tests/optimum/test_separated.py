@@ -85,9 +85,7 @@ def test_kernels_have_the_asked_margins_and_rise_on_random_chains():
         edges = np.diff(lower, axis=0)
         assert (np.diff(edges[:, 1] / edges.sum(1)) < 0).all()
         x = np.linspace(0.01, 1.0, 200)
-        heights = [
-            np.interp(x, *chain[chain[:, 0].searchsorted(0, "right") - 1 :].T) for chain in chains
-        ]
+        heights = [np.interp(x, *chain[chain[:, 0].searchsorted(0, "right") - 1 :].T) for chain in chains]
         here = np.interp(x, *lower[lower[:, 0].searchsorted(0, "right") - 1 :].T)
         np.testing.assert_allclose(here, np.min(heights, axis=0), atol=1e-13)
         for chain in chains:
@@ -184,10 +182,7 @@ def test_a_higher_score_never_has_a_worse_chance():
 def test_thresholds_of_one_score_are_nested_decisions():
     s, y, z = rows(0)
     score = separate(y, s, sensitive_features=z)
-    q = [
-        score.threshold(Cost(1.0, c)).predict_proba(s, sensitive_features=z)[:, 1]
-        for c in (0.2, 1.0, 3.0, 10.0)
-    ]
+    q = [score.threshold(Cost(1.0, c)).predict_proba(s, sensitive_features=z)[:, 1] for c in (0.2, 1.0, 3.0, 10.0)]
     assert all((a <= b + 1e-15).all() for a, b in pairwise(q))
 
 
@@ -210,9 +205,7 @@ def test_the_best_k_levels_agree_with_trying_all_cuts():
         prior = rng.dirichlet([2, 2])
 
         def utility(cuts, vertices=vertices, prior=prior):
-            return float(
-                mutual_information((np.diff(vertices[list(cuts)], axis=0) * prior).T[:, None])
-            )
+            return float(mutual_information((np.diff(vertices[list(cuts)], axis=0) * prior).T[:, None]))
 
         for k in (1, 2, 3, 5):
             best = max(utility((0, *inner, 7)) for inner in combinations(range(1, 7), k - 1))

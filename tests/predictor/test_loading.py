@@ -85,14 +85,8 @@ def rewrite(folder, name, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda a: a["weight_0"].__setitem__((0, 0, 0), np.nan),
-            "'weight_0' holds a value that is not",
-        ),
-        (
-            lambda a: a["weight_0"].__setitem__((0, 0, 0), np.inf),
-            "'weight_0' holds a value that is not",
-        ),
+        (lambda a: a["weight_0"].__setitem__((0, 0, 0), np.nan), "'weight_0' holds a value that is not"),
+        (lambda a: a["weight_0"].__setitem__((0, 0, 0), np.inf), "'weight_0' holds a value that is not"),
         (lambda a: a.update(weight_0=a["weight_0"].astype(np.complex64)), "type complex64"),
         (lambda a: a.update(weight_0=a["weight_0"].astype(np.float16)), "type float16"),
         (lambda a: a.update(weight_0=a["weight_0"][:, :-1]), "`X` must have"),
@@ -199,10 +193,7 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
     (folder / "extra.pkl").write_bytes(bomb)
     with pytest.raises(DataError, match=r"holds 'extra.pkl', which its manifest does not list"):
         sx.load(folder)
-    resign(
-        folder,
-        lambda manifest: manifest["files"].update({"extra.pkl": listed(bomb)}),
-    )
+    resign(folder, lambda manifest: manifest["files"].update({"extra.pkl": listed(bomb)}))
     with pytest.raises(DataError, match="does not describe a predictor: 'files'"):
         sx.load(folder)
     (folder / "extra.pkl").unlink()
@@ -295,11 +286,7 @@ def test_a_signed_model_loads_with_its_key_and_a_forged_one_does_not(mixture, tm
     mixture.save(folder)
     with pytest.raises(DataError, match="is not signed"):
         sx.load(folder, verify_key=public)
-    for bad, message in (
-        (b"x", "in PEM"),
-        (private, "in PEM"),
-        (tmp_path / "no", "cannot be read"),
-    ):
+    for bad, message in ((b"x", "in PEM"), (private, "in PEM"), (tmp_path / "no", "cannot be read")):
         with pytest.raises(InputError, match=message):
             sx.load(folder, verify_key=bad)
     with pytest.raises(InputError, match="private key in PEM"):
@@ -319,9 +306,7 @@ def test_a_scikit_learn_base_goes_through_skops(single, tmp_path, monkeypatch):
     model = LogisticRegression().fit(single.rows(rows), rows["pay"])
     plain = replace(single, branches=(Branch(Base(model), PlainRule(np.ones(2))),))
     plain.save(tmp_path / "model")
-    np.testing.assert_allclose(
-        sx.load(tmp_path / "model").predict_proba(rows), plain.predict_proba(rows)
-    )
+    np.testing.assert_allclose(sx.load(tmp_path / "model").predict_proba(rows), plain.predict_proba(rows))
     assert (tmp_path / "model" / "base0.skops").is_file()
 
     model.hook = Bomb()

@@ -52,8 +52,7 @@ def test_what_comes_back_predicts_the_same(model):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("left", 10_000), ("right", 0), ("feature_idx", 3), ("feature_idx", -1), ("left", 2**32 - 1)],
+    ("field", "value"), [("left", 10_000), ("right", 0), ("feature_idx", 3), ("feature_idx", -1), ("left", 2**32 - 1)]
 )
 def test_a_forged_tree_is_refused(field, value):
     model = make_pipeline(_trees().fit(X, Y))
@@ -71,10 +70,7 @@ def test_a_tree_without_an_owner_is_refused():
 
 def test_scikit_learns_own_pipelines_load_without_a_question():
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.where(X[:, 2] > 2, "u", "v"))
-    numbers, words = (
-        make_column_selector(dtype_include=np.number),
-        make_column_selector(dtype_exclude=np.number),
-    )
+    numbers, words = (make_column_selector(dtype_include=np.number), make_column_selector(dtype_exclude=np.number))
     columns = make_column_transformer((SimpleImputer(), numbers), (OneHotEncoder(), words))
     for last in (RandomForestClassifier(3, random_state=0), SVC(), GaussianProcessClassifier()):
         model = make_pipeline(columns, last).fit(frame[:40], Y[:40])
@@ -87,9 +83,7 @@ def test_lightgbm_is_a_known_name_and_its_text_is_checked():
     model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, Y)
     content = model_bytes(model)
     assert (model_from_bytes(content).predict(X) == model.predict(X)).all()
-    wild = re.sub(
-        r"left_child=(-?)\d", r"left_child=\g<1>9", _parts(content)["schema.json"].decode()
-    )
+    wild = re.sub(r"left_child=(-?)\d", r"left_child=\g<1>9", _parts(content)["schema.json"].decode())
     with pytest.raises(DataError, match="do not form a tree"):
         model_from_bytes(_zipped(_parts(content) | {"schema.json": wild.encode()}))
 
@@ -129,8 +123,7 @@ def test_our_own_models_load_from_arrays_only():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("bundle", [0, 1, 2**40]), ("node_left", -1), ("sizes", -1), ("node_feature_idx", 7)],
+    ("name", "value"), [("bundle", [0, 1, 2**40]), ("node_left", -1), ("sizes", -1), ("node_feature_idx", 7)]
 )
 def test_arrays_of_trees_that_disagree_are_refused(name, value):
     arrays = {key: one.copy() for key, one in BoostedTrees().fit(X, Y).arrays().items()}
@@ -155,9 +148,7 @@ def test_two_arrays_swapped_change_the_digest():
 def test_a_bomb_is_refused_by_its_declared_sizes():
     bomb = _zipped({"schema.json": b" " * 50_000_000}, ZIP_DEFLATED)
     array = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        array, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)}
-    )
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)})
     liar = _zipped({"schema.json": b"{}", "1.npy": array.getvalue()})
     tracemalloc.start()
     for content, told in ((bomb, "is compressed"), (liar, "declares 8,000,000,000 bytes")):

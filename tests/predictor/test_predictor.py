@@ -35,8 +35,7 @@ def test_the_mixture_lies_on_the_segment_between_its_parts(mixture):
     """
     rows = people(3_000, seed=2)
     branches = [
-        replace(mixture, branches=(branch,), weights=(1.0,)).counts(rows, rows["pay"])
-        for branch in mixture.branches
+        replace(mixture, branches=(branch,), weights=(1.0,)).counts(rows, rows["pay"]) for branch in mixture.branches
     ]
     whole = mixture.counts(rows, rows["pay"])
     for measure in (conditional_mutual_information, mutual_information):
@@ -68,9 +67,7 @@ def test_the_same_person_gets_the_same_draw_in_any_batch_and_order(mixture):
     again, branch_again = mixture.predict(some, ids=ids[order], salt=SALT, return_branch=True)
     np.testing.assert_array_equal(again, labels[order])
     np.testing.assert_array_equal(branch_again, branch[order])
-    other = mixture.predict(
-        rows, ids=ids, salt="another secret of the operator", return_branch=True
-    )[1]
+    other = mixture.predict(rows, ids=ids, salt="another secret of the operator", return_branch=True)[1]
     assert (other != branch).any()
 
 
@@ -94,10 +91,7 @@ def test_one_row_requests_do_not_share_a_coin(mixture):
     with pytest.raises(InputError, match="pass `ids=` and a secret `salt=`"):
         mixture.predict(single_rows[0])
     for draw in (lambda i: {"ids": [i], "salt": SALT}, lambda i: {"random_state": None}):
-        branch = [
-            mixture.predict(row, **draw(i), return_branch=True)[1][0]
-            for i, row in enumerate(single_rows)
-        ]
+        branch = [mixture.predict(row, **draw(i), return_branch=True)[1][0] for i, row in enumerate(single_rows)]
         assert np.mean(branch) == pytest.approx(0.7, abs=0.12)
 
 
@@ -119,12 +113,8 @@ def test_a_bound_secret_is_the_only_one(mixture):
 
 def test_a_seed_repeats_and_none_does_not(single):
     rows = people(500, seed=6)
-    np.testing.assert_array_equal(
-        single.predict(rows, random_state=3), single.predict(rows, random_state=3)
-    )
-    assert (
-        single.predict(rows, random_state=None) != single.predict(rows, random_state=None)
-    ).any()
+    np.testing.assert_array_equal(single.predict(rows, random_state=3), single.predict(rows, random_state=3))
+    assert (single.predict(rows, random_state=None) != single.predict(rows, random_state=None)).any()
 
 
 @pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
@@ -133,8 +123,7 @@ def test_rows_are_found_by_name_whatever_the_library(single, make):
     shuffled = {"extra": np.zeros(50), **{name: rows[name] for name in ("sex", "job", "age")}}
     np.testing.assert_array_equal(single.predict_proba(make(shuffled)), single.predict_proba(rows))
     np.testing.assert_array_equal(
-        single.predict_proba(make(shuffled), sensitive_features=rows["sex"]),
-        single.predict_proba(rows),
+        single.predict_proba(make(shuffled), sensitive_features=rows["sex"]), single.predict_proba(rows)
     )
 
 
@@ -154,10 +143,7 @@ def test_an_unseen_group_is_an_error_unless_the_model_does_not_look(single, data
     from separatrix import methods
     from separatrix.methods import Lane, Recipe, Sample
 
-    sample, recipe = (
-        Sample(data.X, data.y, data.z, 2, 2),
-        Recipe(hidden=(4,), epochs=1, min_steps=0),
-    )
+    sample, recipe = (Sample(data.X, data.y, data.z, 2, 2), Recipe(hidden=(4,), epochs=1, min_steps=0))
     blind = methods.fit("erm", sample, [Lane(0.0)], recipe=recipe, use_sensitive=False)
     branch = Branch(Base.from_lane("erm", 0.0, blind), DrawnLabel())
     x_only = replace(single, branches=(branch,))
@@ -189,9 +175,7 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
     plain = Predictor((0, 1), (0, 1), branches, features=data.features)
     expected = plain.predict_proba(data.X[:20], sensitive_features=data.z[:20])
     frame = pd.DataFrame(data.X[:20], columns=data.features)[list(reversed(data.features))]
-    np.testing.assert_array_equal(
-        plain.predict_proba(frame, sensitive_features=data.z[:20]), expected
-    )
+    np.testing.assert_array_equal(plain.predict_proba(frame, sensitive_features=data.z[:20]), expected)
     assert plain.predict(data.X[:20], data.z[:20], random_state=0).dtype.kind == "i"
 
 

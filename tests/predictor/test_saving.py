@@ -26,9 +26,7 @@ from separatrix.predictor.folder import MANIFEST
 def test_the_same_predictor_comes_back(mixture, folder):
     again, rows = sx.load(folder), people(400, seed=20)
     np.testing.assert_array_equal(again.branch_proba(rows), mixture.branch_proba(rows))
-    np.testing.assert_array_equal(
-        again.predict(rows, random_state=1), mixture.predict(rows, random_state=1)
-    )
+    np.testing.assert_array_equal(again.predict(rows, random_state=1), mixture.predict(rows, random_state=1))
     assert again.weights == mixture.weights
     assert again.about["choice"] == {"max_violation": 0.01}
     assert sorted(p.name for p in folder.iterdir()) == [
@@ -75,11 +73,7 @@ def test_loading_needs_no_torch(folder, tmp_path):
 
 
 def test_the_card_says_what_it_is_and_escapes_the_users_words(mixture, tmp_path):
-    evil = replace(
-        mixture,
-        groups=("f", "<script>alert(1)</script>|x"),
-        about={"card": {"title": "*bold* <b>"}},
-    )
+    evil = replace(mixture, groups=("f", "<script>alert(1)</script>|x"), about={"card": {"title": "*bold* <b>"}})
     evil.save(tmp_path / "model")
     card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
     assert "revealed mixture" in card
@@ -95,9 +89,7 @@ def test_the_hash_and_the_signature_of_the_file_are_those_of_the_predictor(mixtu
     assert replace(again, about={}).model_hash == mixture.model_hash
     rows = people(50, seed=22)
     keywords = {"ids": range(50), "salt": "kept by the operator, not in the model"}
-    np.testing.assert_array_equal(
-        again.predict(rows, **keywords), mixture.predict(rows, **keywords)
-    )
+    np.testing.assert_array_equal(again.predict(rows, **keywords), mixture.predict(rows, **keywords))
 
 
 def test_all_files_of_a_model_have_the_same_mode(folder):
@@ -129,9 +121,7 @@ def test_a_reader_beside_a_writer_never_errs(single, mixture, folder):
 
 @pytest.mark.parametrize("after", [MANIFEST, "arrays.safetensors"])
 @pytest.mark.parametrize("how", ["saved over", "moved", "copied over"])
-def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(
-    mixture, folder, tmp_path, monkeypatch, how, after
-):
+def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(mixture, folder, tmp_path, monkeypatch, how, after):
     """The other model arrives just after one of the files was read: one of the two, or an error."""
     second = replace(mixture, weights=(0.4, 0.6))
     second.save(tmp_path / "other")
@@ -159,9 +149,7 @@ def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(
     assert sx.load(folder).model_hash == second.model_hash
 
 
-def test_saving_over_an_old_model_replaces_it_and_over_anything_else_is_refused(
-    single, mixture, folder, tmp_path
-):
+def test_saving_over_an_old_model_replaces_it_and_over_anything_else_is_refused(single, mixture, folder, tmp_path):
     single.save(folder)
     assert len(sx.load(folder).branches) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -61,9 +61,7 @@ def test_a_saved_model_reads_them_from_rows_groups_and_files(predictor, data, tm
     assert loaded.preprocessing == data.preprocessing
     apart = loaded.predict_proba({"since": rows["since"]}, sensitive_features=rows["age"])
     np.testing.assert_array_equal(apart, q)
-    lines = [
-        ["" if one is None else str(one) for one in row] for row in zip(*rows.values(), strict=True)
-    ]
+    lines = [["" if one is None else str(one) for one in row] for row in zip(*rows.values(), strict=True)]
     with (tmp_path / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([list(rows), *lines])
     predict_file(loaded, tmp_path / "rows.csv", tmp_path / "out.csv", rows=60, random_state=0)

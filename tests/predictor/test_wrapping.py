@@ -30,21 +30,18 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
     rows = pd.DataFrame(people(1_200, seed=60))
     y = rows["pay"] if labels == 2 else rows["pay"].where(rows["age"] < 45, "unknown")
     base = make_pipeline(
-        make_column_transformer((OneHotEncoder(), ["job", "sex"]), remainder="drop"),
-        LogisticRegression(),
+        make_column_transformer((OneHotEncoder(), ["job", "sex"]), remainder="drop"), LogisticRegression()
     )
-    model = FrontierClassifier(
-        base, maximize="utility", max_violation=0.01 if labels == 2 else 0.1, cv=3
-    ).fit(rows, y, sensitive_features=rows["sex"])
+    model = FrontierClassifier(base, maximize="utility", max_violation=0.01 if labels == 2 else 0.1, cv=3).fit(
+        rows, y, sensitive_features=rows["sex"]
+    )
     predictor = sx.Predictor.from_estimator(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
     before = predictor.predict_proba(rows, sensitive_features=rows["sex"])
     np.testing.assert_allclose(before, expected, rtol=1e-12, atol=1e-15)
     predictor.save(tmp_path / "model")
     for one in (predictor, sx.load(tmp_path / "model")):
-        np.testing.assert_array_equal(
-            one.predict_proba(rows, sensitive_features=rows["sex"]), before
-        )
+        np.testing.assert_array_equal(one.predict_proba(rows, sensitive_features=rows["sex"]), before)
         assert one.labels == tuple(sorted(set(y)))
         assert one.groups == ("f", "m")
         if not one.uses_groups:
@@ -71,9 +68,7 @@ def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
     with pytest.raises(InputError, match="got LogisticRegression"):
         sx.Predictor.from_estimator(LogisticRegression())
     rng = np.random.default_rng(0)
-    bare = FrontierClassifier("precomputed").fit(
-        rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
-    )
+    bare = FrontierClassifier("precomputed").fit(rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 2, 300))
     with pytest.raises(InputError, match="FrontierClassifier was fitted around bare scores"):
         sx.Predictor.from_estimator(bare)
 

@@ -30,10 +30,7 @@ NAMES = ("plain", "without the group", "group rule")
 
 def candidate(name: str, gap: float, right: np.ndarray, error: float = 0.001) -> Candidate:
     """A candidate with a gap and an accuracy; a rule may be solved for less, and loses by it."""
-    found = {
-        "eo_gap": Promise.normal(gap, error),
-        "accuracy": Promise.normal(float(right.mean()), 0.01),
-    }
+    found = {"eo_gap": Promise.normal(gap, error), "accuracy": Promise.normal(float(right.mean()), 0.01)}
     one = Candidate(name, PromiseTable(found), right)
     if "rule" not in name:
         return one
@@ -99,11 +96,7 @@ def test_the_sentence_says_what_the_whole_budget_would_buy():
     more = right.copy()
     more[8000:8100] = 1.0
     leave = candidate("without the group", 0.003, right)
-    found = choose(
-        [candidate("plain", 0.3, right), leave, candidate("group rule", 0.05, more)],
-        ASKED,
-        group="sex",
-    )
+    found = choose([candidate("plain", 0.3, right), leave, candidate("group rule", 0.05, more)], ASKED, group="sex")
     assert found.candidate is leave  # the rule cannot be solved for 0.003
     assert "Leave out `sex`" in found.sentence
     assert "0.0100 ± 0.0010" in found.sentence
@@ -118,9 +111,7 @@ def test_a_gap_of_none_is_said_as_what_these_rows_can_see():
 
 def test_the_rule_ships_where_nothing_simpler_keeps_the_budget():
     right = np.r_[np.ones(80), np.zeros(20)]
-    rule = candidate(
-        "group rule", 0.052, right
-    )  # expected a little above by chance: still the rule
+    rule = candidate("group rule", 0.052, right)  # expected a little above by chance: still the rule
     found = choose([candidate("plain", 0.3, right), rule], ASKED, group="sex")
     assert found.candidate is rule
     assert found.sentence.startswith("You need a rule")
@@ -139,9 +130,7 @@ def test_a_confidence_asks_for_the_bound_not_the_estimate():
     assert choose([plain, rule], sure).candidate.name == "group rule"
 
 
-@pytest.mark.parametrize(
-    "maximize", ["accuracy", "balanced_accuracy", "utility", Cost({"a": 1, "b": 2}, 5)]
-)
+@pytest.mark.parametrize("maximize", ["accuracy", "balanced_accuracy", "utility", Cost({"a": 1, "b": 2}, 5)])
 def test_contributions_add_up_to_the_objective(maximize):
     from separatrix.core.measures import METRICS
 
@@ -167,10 +156,7 @@ def test_promises_and_candidates_pickle_and_render():
     assert again["eo_gap"] == Promise(0.02, 0.01, *table["eo_gap"][2:])
     assert table["eo_gap"].low == pytest.approx(0.02 - 1.96 * 0.01, abs=1e-4)
     listed = CandidateTable(
-        [
-            Candidate("plain", table),
-            Candidate.impossible("without the group", "no column holds it"),
-        ],
+        [Candidate("plain", table), Candidate.impossible("without the group", "no column holds it")],
         ["eo_gap"],
         "plain",
     )

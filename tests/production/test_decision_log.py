@@ -32,9 +32,7 @@ def test_a_log_replays_from_memory_and_from_a_file(mixture, rows, tmp_path, name
     assert mixture.replay(tmp_path / name, rows, **again) == 60
     draws = {"id_column": "id", "salt": SALT} if keyed else {"random_state": 3}
     again = draws if keyed else {}
-    predict_file(
-        mixture, tmp_path / "rows.csv", tmp_path / "out.csv", log=tmp_path / f"f_{name}", **draws
-    )
+    predict_file(mixture, tmp_path / "rows.csv", tmp_path / "out.csv", log=tmp_path / f"f_{name}", **draws)
     assert replay_file(mixture, tmp_path / f"f_{name}", tmp_path / "rows.csv", **again) == 60
     assert (tmp_path / f"f_{name}").read_bytes() == (tmp_path / name).read_bytes()
     assert "person" not in (tmp_path / name).read_text()

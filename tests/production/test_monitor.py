@@ -38,8 +38,7 @@ def stream(rng, n, copies):
 
 def reference(n=4_000):
     return sx.audit(
-        *(lambda y, z, u: (y, u))(*(rows := stream(np.random.default_rng(9), n, 0.02))),
-        sensitive_features=rows[1],
+        *(lambda y, z, u: (y, u))(*(rows := stream(np.random.default_rng(9), n, 0.02))), sensitive_features=rows[1]
     )
 
 
@@ -147,9 +146,7 @@ def test_a_merged_test_holds_the_rows_since_each_workers_own_start():
     merged = Monitor.merge([quick, slow])
     names = {
         tuple(name): rows
-        for *name, rows in zip(
-            merged._starts.level, merged._starts.index, merged._starts.rows, strict=True
-        )
+        for *name, rows in zip(merged._starts.level, merged._starts.index, merged._starts.rows, strict=True)
     }
     assert names[(-1, 1)] == 5_700
     own = list(zip(quick._starts.level, quick._starts.index, quick._starts.rows, strict=True))
@@ -158,9 +155,7 @@ def test_a_merged_test_holds_the_rows_since_each_workers_own_start():
         begun = 100 * (2 * index - 1) * 2**level
         if (level, index) in names:
             assert names[(level, index)] == rows + max(700 - begun, 0)
-    ended = set(zip(slow._starts.level, slow._starts.index, strict=True)) - {
-        (a, r) for a, r, _ in own
-    }
+    ended = set(zip(slow._starts.level, slow._starts.index, strict=True)) - {(a, r) for a, r, _ in own}
     assert ended
     assert not ended & set(names)
 
@@ -193,9 +188,7 @@ def test_eight_threads_lose_no_row():
         list(pool.map(lambda batch: feed(monitor, batch), batches))
     y, z, u = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     assert monitor.rows == 8_000
-    np.testing.assert_array_equal(
-        monitor.table.counts, sx.audit(y, u, sensitive_features=z).table.counts
-    )
+    np.testing.assert_array_equal(monitor.table.counts, sx.audit(y, u, sensitive_features=z).table.counts)
     assert (monitor._starts.tables.sum((1, 2, 3)) == monitor._starts.rows).all()
 
 
@@ -233,10 +226,7 @@ def test_drift_of_rates_and_composition_together_alarms_unless_a_horizon_bounds_
 
 
 def test_with_a_horizon_no_test_is_longer_and_changes_are_still_seen():
-    rng, monitor = (
-        np.random.default_rng(10),
-        Monitor(reference(), max_violation=0.01, horizon=2_000),
-    )
+    rng, monitor = (np.random.default_rng(10), Monitor(reference(), max_violation=0.01, horizon=2_000))
     feed(monitor, stream(rng, 10_000, 0.02))
     assert monitor._starts.rows[1:].max() <= 2_000
     assert Monitor.from_json(monitor.to_json()).horizon == 2_000
@@ -263,9 +253,7 @@ def test_posteriors_and_counts_from_elsewhere_are_taken():
     other = Monitor(reference(), max_violation=0.01)
     other.update_counts(sx.audit(y, q, sensitive_features=z).table)
     np.testing.assert_allclose(monitor.table.counts, other.table.counts)
-    np.testing.assert_allclose(
-        monitor.table.counts, count_posteriors(y, q, sensitive_features=z).counts
-    )
+    np.testing.assert_allclose(monitor.table.counts, count_posteriors(y, q, sensitive_features=z).counts)
 
 
 def test_a_mixture_is_watched_with_its_branches():
@@ -277,14 +265,8 @@ def test_a_mixture_is_watched_with_its_branches():
     table = CountTable(shares, ("no", "yes"), ("f", "m"), names, rows=16)
     monitor = Monitor(table, max_violation=0.05)
     monitor.update(y, u, sensitive_features=z, branch=branch)
-    assert (
-        monitor.table.counts[1, 0, 3]
-        == ((y == "yes") & (z == "f") & (branch == 1) & (u == "yes")).sum()
-    )
-    assert (
-        Monitor.from_json(monitor.to_json()).update(y, u, sensitive_features=z, branch=branch)
-        is None
-    )
+    assert monitor.table.counts[1, 0, 3] == ((y == "yes") & (z == "f") & (branch == 1) & (u == "yes")).sum()
+    assert Monitor.from_json(monitor.to_json()).update(y, u, sensitive_features=z, branch=branch) is None
     with pytest.raises(InputError, match="`y_pred` holds 'no'"):
         monitor.update(y, u, sensitive_features=z)
     with pytest.raises(InputError, match="2 columns for the reference's 4"):
@@ -323,8 +305,7 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
     0.9.
     """
     rates = (
-        np.array([[[0.7, 0.3], [0.8, 0.2]], [[0.2, 0.8], [0.3, 0.7]]])
-        * np.array([[0.3, 0.2], [0.3, 0.2]])[..., None]
+        np.array([[[0.7, 0.3], [0.8, 0.2]], [[0.2, 0.8], [0.3, 0.7]]]) * np.array([[0.3, 0.2], [0.3, 0.2]])[..., None]
     )
     budget = float(sx.theory.conditional_mutual_information(rates))
     rng, false = np.random.default_rng(6), 0
@@ -342,10 +323,7 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda m: Monitor("adult", max_violation=0.01),
-            "must be an Audit or a CountTable.*got str",
-        ),
+        (lambda m: Monitor("adult", max_violation=0.01), "must be an Audit or a CountTable.*got str"),
         (lambda m: Monitor(m.reference, max_violation=-0.1), "not negative, got -0.1"),
         (lambda m: Monitor(m.reference, max_violation=0.1, confidence=95), "For 95 % pass 0.95"),
         (
@@ -375,9 +353,7 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         (lambda m: Monitor.load("/nowhere/monitor.json"), "cannot be read"),
         (
             lambda m: m.update_counts(
-                count_labels(
-                    ["no"] * 2, ["no"] * 2, sensitive_features=["f"] * 2, sample_weight=[1, 0.5]
-                )
+                count_labels(["no"] * 2, ["no"] * 2, sensitive_features=["f"] * 2, sample_weight=[1, 0.5])
             ),
             "weighted rows",
         ),
@@ -425,9 +401,7 @@ def _rows_to_alarm(rng, groups, gap, measure="eo_gap", smallest=None, most=40_00
     return np.inf
 
 
-@pytest.mark.parametrize(
-    ("groups", "times", "most"), [(2, 2, 12_000), (2, 4, 2_000), (5, 4, 3_000), (9, 4, 5_000)]
-)
+@pytest.mark.parametrize(("groups", "times", "most"), [(2, 2, 12_000), (2, 4, 2_000), (5, 4, 3_000), (9, 4, 5_000)])
 def test_a_gap_beyond_the_budget_is_found(groups, times, most):
     rng = np.random.default_rng(groups)
     assert np.median([_rows_to_alarm(rng, groups, times * 0.05) for _ in range(3)]) <= most

@@ -59,9 +59,7 @@ def test_the_reference_is_the_table_of_the_audit(folder):
             for name, value in row.items():
                 columns[name].append(value)
     whole = sx.audit(
-        list(map(int, columns["income"])),
-        list(map(int, columns["decision"])),
-        sensitive_features=columns["sex"],
+        list(map(int, columns["income"])), list(map(int, columns["decision"])), sensitive_features=columns["sex"]
     ).table
     np.testing.assert_array_equal(table.counts, whole.counts)
     assert (table.labels, table.groups) == (whole.labels, whole.groups)
@@ -70,10 +68,7 @@ def test_the_reference_is_the_table_of_the_audit(folder):
 
 @pytest.mark.slow
 def test_quiet_then_alarm_with_status_sentence_json_and_page(folder):
-    state, start = (
-        folder / "state.json",
-        ["--audit", folder / "reference.json", "--max-violation", 0.005],
-    )
+    state, start = (folder / "state.json", ["--audit", folder / "reference.json", "--max-violation", 0.005])
     first = run("monitor", state, folder / "quiet.csv", *start, *COLUMNS)
     assert first.exit_code == 0
     assert first.stdout.startswith("Quiet: 3,000 rows seen, v = ")
@@ -114,10 +109,7 @@ def test_files_are_the_same_stream_as_arrays_in_csv_and_parquet(folder):
 
 def test_numbers_are_found_again_however_they_are_written(folder):
     people(folder / "decimals.csv", 500, 0.02, 3, decimals=True)
-    state, start = (
-        folder / "state.json",
-        ["--audit", folder / "reference.json", "--max-violation", 0.005],
-    )
+    state, start = (folder / "state.json", ["--audit", folder / "reference.json", "--max-violation", 0.005])
     assert run("monitor", state, folder / "decimals.csv", *start, *COLUMNS).exit_code == 0
 
 
@@ -142,9 +134,7 @@ def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
     with pytest.raises(InputError, match="pass --model, or --audit"):
         watch(state, budgets={"violation": 0.005})
     assert run("monitor", state, folder / "quiet.csv", "--audit", audit).exception is not None
-    run(
-        "monitor", state, folder / "quiet.csv", "--audit", audit, "--max-violation", 0.005, *COLUMNS
-    )
+    run("monitor", state, folder / "quiet.csv", "--audit", audit, "--max-violation", 0.005, *COLUMNS)
     before = state.read_text()
     other = ["--y", "income", "--z", "race", "--pred", "decision"]
     bad = run("monitor", state, folder / "quiet.csv", folder / "loud.csv", *other)
@@ -167,9 +157,7 @@ def test_rows_of_many_processes_are_all_counted(folder):
     columns = {"y": "income", "z": ["sex"], "pred": ["decision"]}
     files = [str(folder / "quiet.csv")]
     with ThreadPoolExecutor(4) as pool:  # a lock of a file is one of its handle
-        done = [
-            pool.submit(watch, folder / "state.json", files, **start, **columns) for _ in range(4)
-        ]
+        done = [pool.submit(watch, folder / "state.json", files, **start, **columns) for _ in range(4)]
     assert sorted(one.result().rows for one in done) == [3_000, 6_000, 9_000, 12_000]
 
 

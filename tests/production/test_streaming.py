@@ -28,10 +28,7 @@ SALT = "kept by the operator, not in the model"
 
 @pytest.fixture
 def rows():
-    return people(1_000, seed=40) | {
-        "id": np.arange(1_000),
-        "note": np.repeat('two\nlines, "quoted"', 1_000),
-    }
+    return people(1_000, seed=40) | {"id": np.arange(1_000), "note": np.repeat('two\nlines, "quoted"', 1_000)}
 
 
 @pytest.fixture
@@ -68,20 +65,7 @@ def test_predict_and_audit_are_two_commands(single, rows, files, kind):
     run = CliRunner().invoke
     done = run(app, ["predict", model, source, *kept, "--seed", "7", "--out", out])
     assert done.exit_code == 0, done.output
-    audited = run(
-        app,
-        [
-            "audit",
-            out,
-            "--target",
-            "pay",
-            "--sensitive",
-            "sex",
-            "--prediction",
-            "decision",
-            "--json",
-        ],
-    )
+    audited = run(app, ["audit", out, "--target", "pay", "--sensitive", "sex", "--prediction", "decision", "--json"])
     decided = single.predict(rows, random_state=7)
     expected = sx.audit(rows["pay"], decided, sensitive_features=rows["sex"])
     assert json.loads(audited.stdout)["eo_gap"] == pytest.approx(expected.eo_gap)
@@ -128,9 +112,7 @@ def test_long_ids_stay_text_and_draw_the_same_everywhere(mixture, files):
         for out in ("out.csv", "out.parquet"):
             predict_file(mixture, files / source, files / out, id_column="id", salt=SALT, rows=37)
             table = (
-                pl.read_csv(files / out, infer_schema_length=0)
-                if out.endswith("csv")
-                else pl.read_parquet(files / out)
+                pl.read_csv(files / out, infer_schema_length=0) if out.endswith("csv") else pl.read_parquet(files / out)
             )
             m = len(table)
             assert table["id"].to_list() == list(map(str, ids[:m]))
@@ -188,9 +170,7 @@ def test_an_id_column_may_not_be_called_like_an_output(mixture, files):
         frame = pl.read_csv(files / "rows.csv").rename({"id": name})
         frame.write_csv(files / "renamed.csv")
         with pytest.raises(InputError, match=f"column '{name}' has the name of an output"):
-            predict_file(
-                mixture, files / "renamed.csv", files / "out.csv", id_column=name, salt=SALT
-            )
+            predict_file(mixture, files / "renamed.csv", files / "out.csv", id_column=name, salt=SALT)
 
 
 def test_no_cell_of_a_csv_is_a_formula(single, files):
@@ -207,9 +187,7 @@ def test_no_cell_of_a_csv_is_a_formula(single, files):
 
 
 def test_float_ids_are_refused(single, files):
-    pl.read_csv(files / "rows.csv").with_columns(pl.col("id").cast(pl.Float64)).write_parquet(
-        files / "float.parquet"
-    )
+    pl.read_csv(files / "rows.csv").with_columns(pl.col("id").cast(pl.Float64)).write_parquet(files / "float.parquet")
     with pytest.raises(InputError, match=r"must be text or whole numbers, got 0\.0 in row 0"):
         predict_file(single, files / "float.parquet", files / "out.csv", id_column="id", salt=SALT)
 
@@ -267,9 +245,7 @@ def test_memory_does_not_grow_with_the_file(single, tmp_path):
             f"'{tmp_path}/out.csv', random_state=0, rows=10_000));"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
         assert done.stdout.split()[0] == str(n)
         peaks.append(int(done.stdout.split()[1]) / 1024)
     assert peaks[1] < peaks[0] + 20

@@ -47,11 +47,7 @@ def mean(results_folder):
         ("erm", "x"): "ERM (X)",
     }
     points = zip(made["method"], made["inputs"], made["trade_off"], strict=True)
-    return made | {
-        "name": np.array(
-            [f"{methods[method, inputs]}, λ = {value:g}" for method, inputs, value in points]
-        )
-    }
+    return made | {"name": np.array([f"{methods[method, inputs]}, λ = {value:g}" for method, inputs, value in points])}
 
 
 @pytest.fixture(scope="session")

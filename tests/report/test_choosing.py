@@ -18,9 +18,7 @@ from separatrix.frontier.results import Results, select
 pytestmark = pytest.mark.browser
 
 
-def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
-    page, part, hull, results_folder
-):
+def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(page, part, hull, results_folder):
     most = float(f"{(hull.violation[0] + hull.violation[1]) / 2:.3g}")
     page.type("#budget-violation", str(most))
     assert page.number("violation") == pytest.approx(most, rel=1e-6)
@@ -33,14 +31,12 @@ def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
         assert (point.get_attribute("opacity") == "1") == (violation[name] <= most)
     number = page.script("return String(arguments[0])", most)
     assert page.text("#command") == (
-        f"separatrix select {results_folder} --max-violation {number} --maximize utility --out "
-        "model"
+        f"separatrix select {results_folder} --max-violation {number} --maximize utility --out model"
     )
     lines = page.text("#python").splitlines()
     assert len(lines) == 3
     assert lines[1] == (
-        f'point = sx.Frontier.load("{results_folder}")'
-        f'.select(max_violation={number}, maximize="utility")'
+        f'point = sx.Frontier.load("{results_folder}").select(max_violation={number}, maximize="utility")'
     )
     compile("\n".join(lines), "page", "exec")
     page.type("#folder", "it's here")
@@ -91,23 +87,14 @@ def counts_of(results_folder, method, inputs, trade_off, policy):
 
 
 @pytest.mark.parametrize("policy", ["randomized", "deterministic"])
-def test_rates_of_each_group_are_those_of_the_tables_with_wilson_intervals(
-    page, mean, results_folder, policy
-):
+def test_rates_of_each_group_are_those_of_the_tables_with_wilson_intervals(page, mean, results_folder, policy):
     page.choose("policy", policy)
     part = select(mean, policy=policy)
     hull = concave_envelope(part["violation"], part["utility"])
     page.slide(0.4 if len(hull.index) > 1 else 0)
     pair = [hull.index[0], hull.index[min(1, len(hull.index) - 1)]]
     tables = [
-        counts_of(
-            results_folder,
-            part["method"][j],
-            part["inputs"][j],
-            part["trade_off"][j],
-            policy,
-        )
-        for j in pair
+        counts_of(results_folder, part["method"][j], part["inputs"][j], part["trade_off"][j], policy) for j in pair
     ]
     erm = counts_of(results_folder, "erm", "xz", 0.0, policy)
     rows = page.all("#rates tr[data-label]")
@@ -116,16 +103,10 @@ def test_rates_of_each_group_are_those_of_the_tables_with_wilson_intervals(
         y, z = (int(row.get_attribute(f"data-{name}")) for name in ("label", "group"))
         rate = [t[y, z, 1] / t[y, z].sum() for t in tables]
         chosen, beside = (page.find(f"td[data-column={c}]", within=row) for c in ("chosen", "ERM"))
-        assert float(chosen.get_attribute("data-value")) == pytest.approx(
-            0.6 * rate[0] + 0.4 * rate[1]
-        )
-        assert float(beside.get_attribute("data-value")) == pytest.approx(
-            erm[y, z, 1] / erm[y, z].sum()
-        )
+        assert float(chosen.get_attribute("data-value")) == pytest.approx(0.6 * rate[0] + 0.4 * rate[1])
+        assert float(beside.get_attribute("data-value")) == pytest.approx(erm[y, z, 1] / erm[y, z].sum())
         if policy == "deterministic":
-            known = binomtest(int(erm[y, z, 1]), int(erm[y, z].sum())).proportion_ci(
-                0.95, method="wilson"
-            )
+            known = binomtest(int(erm[y, z, 1]), int(erm[y, z].sum())).proportion_ci(0.95, method="wilson")
             assert float(beside.get_attribute("data-low")) == pytest.approx(known.low)
             assert float(beside.get_attribute("data-high")) == pytest.approx(known.high)
             assert f"[{known.low:.3f}, {known.high:.3f}]" in beside.text
@@ -137,16 +118,12 @@ def test_the_audit_of_erm_stands_beside_it(page, results_folder):
     audit = Audit.of(CountTable(counts, (0, 1), (0, 1), (0, 1), int(counts.sum())))
     shown = [row.text for row in page.all("#audit tr")]
     assert any(f"{audit.violation:.4f}" in line and "interval" in line for line in shown)
-    assert any(
-        line.startswith("certified") and f"{audit.violation_upper:.4f}" in line for line in shown
-    )
+    assert any(line.startswith("certified") and f"{audit.violation_upper:.4f}" in line for line in shown)
     assert any(line.startswith("test of v = 0") for line in shown)
     page.choose("policy", "randomized")
     soft = counts_of(results_folder, "erm", "xz", 0.0, "randomized")
     shown = [row.text for row in page.all("#audit tr")]
-    assert not any(
-        line.startswith("test of") for line in shown
-    )  # the records do not hold what a test needs
+    assert not any(line.startswith("test of") for line in shown)  # the records do not hold what a test needs
     assert any(f"{float(np.trace(soft.sum(1)) / soft.sum()):.4f}" in line for line in shown)
 
 

@@ -61,18 +61,9 @@ def test_a_lost_fold_keeps_a_point_off_every_envelope_and_is_told(records, resul
     two = of([lose(r) for r in records], results)
     for policy in ("randomized", "deterministic"):
         (i,) = (i for i, p in enumerate(two["points"][policy]) if p["lost"])
-        listed = [
-            i
-            for x in two["envelopes"][policy].values()
-            for y in x.values()
-            for s in y.values()
-            for i in s
-        ]
+        listed = [i for x in two["envelopes"][policy].values() for y in x.values() for s in y.values() for i in s]
         assert i not in listed
-    assert any(
-        "1 of 12 runs were lost (1 diverged; its posteriors are not finite)" in note
-        for note in two["notes"]
-    )
+    assert any("1 of 12 runs were lost (1 diverged; its posteriors are not finite)" in note for note in two["notes"])
 
 
 def test_without_erm_limit_or_second_fold_the_page_says_so(records, results):
@@ -93,10 +84,7 @@ def test_a_cell_without_rows_has_no_rate_and_is_named(records, results):
         return replace(record, soft=soft, hard=hard)
 
     two = of([hollow(r) for r in records], results)
-    assert all(
-        p["rates"][1][0] is None and p["rates"][0][0] is not None
-        for p in two["points"]["deterministic"]
-    )
+    assert all(p["rates"][1][0] is None and p["rates"][0][0] is not None for p in two["points"]["deterministic"])
     assert any("without rows" in note and "(1, 0)" in note for note in two["notes"])
 
 
@@ -107,10 +95,7 @@ def test_one_group_is_said_rather_than_audited(records, results):
         first = {name: table[:, :1] for name, table in kept.items() if table is not None}
         return replace(record, **first)
 
-    about = results.about["two"] | {
-        "groups": ["all"],
-        "cells": [[row[0]] for row in results.about["two"]["cells"]],
-    }
+    about = results.about["two"] | {"groups": ["all"], "cells": [[row[0]] for row in results.about["two"]["cells"]]}
     two = of([single(r) for r in records], replace(results, about={"two": about}))
     assert two["audits"]["deterministic"]["measures"] == []
     assert any("only one group" in note for note in two["notes"])
@@ -135,16 +120,8 @@ def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
         q = rng.beta(2, 2, n)
         known = count_posteriors(y, np.column_stack([1 - q, q]), sensitive_features=z)
         columns = {name: np.array([value]) for name, value in series._asdict().items()}
-        columns |= {
-            "dataset": np.array(["two"]),
-            "policy": np.array(["randomized"]),
-            "status": np.array(["ok"]),
-        }
-        columns |= {
-            "trade_off": np.array([0.0]),
-            "seed": np.array([0]),
-            "counts": np.empty(1, dtype=object),
-        }
+        columns |= {"dataset": np.array(["two"]), "policy": np.array(["randomized"]), "status": np.array(["ok"])}
+        columns |= {"trade_off": np.array([0.0]), "seed": np.array([0]), "counts": np.empty(1, dtype=object)}
         columns["counts"][0] = known.counts
         table = pooled(replace(results, columns=columns), "two", series, "randomized", 0.0)
         assert bounds.upper_bound(table) >= bounds.upper_bound(known)
@@ -159,9 +136,7 @@ def test_the_page_holds_every_point_without_a_script(report_path, results):
     rows = re.findall(r"<tr><td>(randomized|deterministic)</td>", text)
     assert len(rows) == len(results.mean["method"])
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
-    data = json.loads(
-        re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1]
-    )
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
     assert [d["name"] for d in data["datasets"]] == ["three", "two"]
 
 
@@ -178,9 +153,7 @@ def test_it_is_written_whole_or_not_at_all(results_folder, tmp_path):
 
 def test_no_folder_of_the_data_is_told(records, results):
     about = results.about["two"]
-    about = about | {
-        "card": about["card"] | {"read_from": {"/home/someone/secret/people.csv": "0" * 64}}
-    }
+    about = about | {"card": about["card"] | {"read_from": {"/home/someone/secret/people.csv": "0" * 64}}}
     about["card"]["source"] = "/home/someone/secret/people.csv"
     two = of(records, replace(results, about={"two": about}))
     assert two["about"]["card"]["read_from"] == {"people.csv": "0" * 64}

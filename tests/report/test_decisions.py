@@ -27,9 +27,7 @@ def opened(open_page, traced_report):
 
 
 def answers_of(page):
-    return json.loads(page.script("return document.getElementById('data').textContent"))[
-        "datasets"
-    ][0]["ship"]
+    return json.loads(page.script("return document.getElementById('data').textContent"))["datasets"][0]["ship"]
 
 
 def test_it_opens_on_decisions_that_one_would_ship(opened, traced):
@@ -48,10 +46,7 @@ def test_it_opens_on_decisions_that_one_would_ship(opened, traced):
 
 def test_answers_are_drawn_where_they_lie(opened):
     ship = answers_of(opened)
-    drawn = {
-        int(p.get_attribute("data-answer")): p.get_attribute("transform")
-        for p in opened.all("#decisions .point")
-    }
+    drawn = {int(p.get_attribute("data-answer")): p.get_attribute("transform") for p in opened.all("#decisions .point")}
     assert ship["start"] in drawn
     place = {i: [float(v) for v in t[10:-1].split()] for i, t in drawn.items()}
     kept = [i for i in place if ship["answers"][i]["kind"] in ("plain", "decisions", "chosen")]
@@ -78,9 +73,7 @@ def test_a_row_a_point_and_a_key_choose_an_answer(opened):
     assert len(rates) == 4
     score = next(i for i, a in enumerate(ship["answers"]) if a["kind"] == "score")
     opened.find(f"#offers tr[data-answer='{score}'] button").click()
-    assert "at every threshold" in opened.text("#answer") or "all thresholds" in opened.text(
-        "#answer"
-    )
+    assert "at every threshold" in opened.text("#answer") or "all thresholds" in opened.text("#answer")
     assert "--maximize auroc" in opened.text("#answer-command")
 
 

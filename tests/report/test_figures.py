@@ -32,9 +32,7 @@ def lines(ax, colour):
 
 def drawn(ax, colour, x, y):
     wanted = np.column_stack([x, y])
-    return any(
-        line.shape == wanted.shape and np.allclose(line, wanted) for line in lines(ax, colour)
-    )
+    return any(line.shape == wanted.shape and np.allclose(line, wanted) for line in lines(ax, colour))
 
 
 @pytest.mark.parametrize("dataset", ["two", "three"])
@@ -42,10 +40,7 @@ def test_six_panels_show_means_envelopes_and_limit(results, dataset):
     figure = figures.six_panels(results, dataset)
     raw, raw_hard, hull, hull_hard, left, right = figure.axes
     many = dataset == "three"
-    for policy, plane, envelope in (
-        ("randomized", raw, hull),
-        ("deterministic", raw_hard, hull_hard),
-    ):
+    for policy, plane, envelope in (("randomized", raw, hull), ("deterministic", raw_hard, hull_hard)):
         for method in ("cmi", "raw_cmi", "erm"):
             mean = select(results.mean, dataset=dataset, policy=policy, method=method, inputs="xz")
             colour = methods.get(method).colour
@@ -82,15 +77,9 @@ def test_error_bars_are_one_standard_deviation(results):
 # linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, full severity)
 VISION = {
     "all cones": np.eye(3),
-    "protanopia": np.array(
-        [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
-    ),
-    "deuteranopia": np.array(
-        [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]
-    ),
-    "tritanopia": np.array(
-        [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]
-    ),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
 }
 
 
@@ -98,9 +87,7 @@ def lab(colour: str, vision: np.ndarray) -> np.ndarray:
     """CIE L*a*b* of a colour, in which a distance of 2.3 is just noticeable."""
     srgb = np.array(to_rgb(colour))
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
-    to_xyz = np.array(
-        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    )
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     xyz = to_xyz @ np.clip(vision @ linear, 0, 1) / [0.9505, 1.0, 1.089]
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -140,10 +127,7 @@ def test_a_format_that_matplotlib_does_not_know_is_refused(results, tmp_path):
 def made_up(results_folder):
     """Results with the records of `two` changed by a function."""
     store = Store(results_folder, create=False)
-    records, about = (
-        [r for r in store.records() if r.run.dataset == "two"],
-        store.datasets(),
-    )
+    records, about = ([r for r in store.records() if r.run.dataset == "two"], store.datasets())
 
     def make(change) -> Results:
         columns = tidy([new for record in records for new in change(record)])
@@ -165,16 +149,12 @@ def test_a_path_that_differs_in_the_batch_alone_is_the_ablation(made_up):
     assert "batch=1024" in large.recipe
     assert [s for s in main_series(both.mean, "two") if s.method == "cmi"] == [small]
     figure = figures.batch_sizes(both, "two")
-    assert {
-        label for _, label in zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
-    } == {
+    assert {label for _, label in zip(*figure.axes[0].get_legend_handles_labels(), strict=True)} == {
         "batch 256",
         "batch 1,024",
     }
     assert figures.batch_sizes(made_up(lambda record: [record]), "two") is None
-    assert (
-        figures.gradient_norms(made_up(lambda r: [r] * (r.run.method != "raw_cmi")), "two") is None
-    )
+    assert figures.gradient_norms(made_up(lambda r: [r] * (r.run.method != "raw_cmi")), "two") is None
 
 
 def test_a_method_of_another_version_keeps_its_name():

@@ -25,20 +25,13 @@ SHORT = {
 def test_it_opens_offline_without_an_error_and_loads_nothing(page):
     assert page.browser.get_log("browser") == []
     assert page.script("return performance.getEntriesByType('resource').length") == 0
-    assert (
-        page.script(
-            "return document.querySelectorAll('[src], link, iframe, object, embed, img').length"
-        )
-        == 0
-    )
+    assert page.script("return document.querySelectorAll('[src], link, iframe, object, embed, img').length") == 0
     policy = page.find("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert policy.startswith("default-src 'none'")
 
 
 @pytest.mark.parametrize("policy", ["randomized", "deterministic"])
-@pytest.mark.parametrize(
-    ("x", "y"), [("violation", "utility"), ("eo_gap", "accuracy"), ("eo_gap", "auroc")]
-)
+@pytest.mark.parametrize(("x", "y"), [("violation", "utility"), ("eo_gap", "accuracy"), ("eo_gap", "auroc")])
 def test_points_are_drawn_where_the_records_say(page, mean, policy, x, y):
     page.choose("policy", policy)
     page.choose("x", x)
@@ -112,17 +105,10 @@ def test_the_standard_deviation_of_a_mixture_is_that_of_its_folds(page, part, hu
     page.slide(0.25)
     runs = []
     for j in hull.index[:2]:
-        own = select(
-            Results.read(results_folder).columns,
-            dataset="two",
-            policy="randomized",
-            method=part["method"][j],
-        )
+        own = select(Results.read(results_folder).columns, dataset="two", policy="randomized", method=part["method"][j])
         own = select(own, inputs=part["inputs"][j], trade_off=part["trade_off"][j])
         runs.append(own["utility"][np.argsort(own["fold"])])
-    assert page.number("utility", of="sd") == pytest.approx(
-        np.std(0.75 * runs[0] + 0.25 * runs[1], ddof=1)
-    )
+    assert page.number("utility", of="sd") == pytest.approx(np.std(0.75 * runs[0] + 0.25 * runs[1], ddof=1))
 
 
 def test_a_ranking_is_not_mixed(page, part):
@@ -180,8 +166,5 @@ def test_another_dataset(page, results_folder):
     hull = concave_envelope(part["violation"], part["utility"])
     page.slide(len(hull.index) - 1)
     assert page.number("utility") == pytest.approx(part["utility"].max())
-    assert [card.is_displayed() for card in page.all(".card")] == [
-        True,
-        False,
-    ]  # `three` comes first
+    assert [card.is_displayed() for card in page.all(".card")] == [True, False]  # `three` comes first
     assert "macro average" in page.text("#notes")

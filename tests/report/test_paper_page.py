@@ -45,10 +45,7 @@ def test_a_path_that_only_falls_goes_backwards_nowhere(results):
     columns["violation"] = 1.0 - columns["trade_off"]
     one_up = {name: column.copy() for name, column in columns.items()}
     one_up["violation"][one_up["trade_off"] == 1.0] = 1.0
-    shares = [
-        dict(paper_page.stability(replace(results, columns=own)).rows)["CMI"]
-        for own in (columns, one_up)
-    ]
+    shares = [dict(paper_page.stability(replace(results, columns=own)).rows)["CMI"] for own in (columns, one_up)]
     assert shares[0].startswith("0.00")
     assert shares[1].startswith("0.50")  # down by 0.6, then up by 0.6
 

@@ -41,23 +41,8 @@ def test_everything_is_reached_by_keyboard(page, part):
     page.script("document.activeElement.blur()")
     for _ in range(40):
         page.press("TAB")
-        reached.add(
-            page.script(
-                "const a = document.activeElement; return a.id || a.name || a.getAttribute('class')"
-            )
-        )
-    wanted = {
-        "dataset",
-        "policy",
-        "x",
-        "y",
-        "scope",
-        "point",
-        "slider",
-        "budget-violation",
-        "budget-eo_gap",
-        "folder",
-    }
+        reached.add(page.script("const a = document.activeElement; return a.id || a.name || a.getAttribute('class')"))
+    wanted = {"dataset", "policy", "x", "y", "scope", "point", "slider", "budget-violation", "budget-eo_gap", "folder"}
     assert wanted | {"command", "python"} <= reached
     page.slide(0)
     page.press(*["ARROW_RIGHT"] * 3, at="#slider")
@@ -107,9 +92,7 @@ def test_text_has_contrast_in_both_modes(page, mode):
     assert (paper > 0.5) == (mode == "light")
     for css in ("h1", "#subtitle", "#chosen td", "pre", "#plot text"):
         name = "fill" if css == "#plot text" else "color"
-        ink = luminance(
-            page.script(f"return getComputedStyle(document.querySelector('{css}')).{name}")
-        )
+        ink = luminance(page.script(f"return getComputedStyle(document.querySelector('{css}')).{name}"))
         assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
 
 
@@ -137,10 +120,7 @@ def test_markup_in_a_name_stays_text(open_renamed):
     assert page.script("return document.querySelectorAll('script').length") == 2
     assert page.script("return document.querySelectorAll('img, b').length") == 0
     rows = page.all("#rates tr[data-label]")
-    assert [
-        rows[0].text.startswith(f"Y = {{{{ 7 * 7 }}}} {NASTY}"),
-        "</script><b>b" in rows[1].text,
-    ] == [True, True]
+    assert [rows[0].text.startswith(f"Y = {{{{ 7 * 7 }}}} {NASTY}"), "</script><b>b" in rows[1].text] == [True, True]
     assert rows[3].text.startswith(f"Y = '\"&amp; {NASTY}=</script><b>b")
     assert NASTY in page.text("#subtitle")
     assert NASTY in page.all(".card")[1].text

@@ -29,10 +29,7 @@ def test_operating_points_are_the_best_within_the_budget(columns):
     mean = select(means(columns), dataset="two")
     found = series(mean)
     named = dict(zip(found, legend_names(found), strict=True))
-    for name, policy, trade_off, constraint, budget, (value, _), metric, (
-        target,
-        _,
-    ), folds in table.rows:
+    for name, policy, trade_off, constraint, budget, (value, _), metric, (target, _), folds in table.rows:
         assert (constraint, folds) == ("EO gap", 3)
         assert value <= budget
         column = {"Accuracy": "accuracy", "AUROC": "auroc"}[metric]
@@ -65,22 +62,14 @@ def test_paths_list_every_trade_off_with_its_fold_mean(columns):
     assert len(table.rows) == 4 + 3 + 1 + 1
     first = select(columns, dataset="two", method="cmi", trade_off=0.0, policy="randomized")
     row = next(r for r in table.rows if r[0].startswith("CMI") and r[1] == 0.0)
-    assert row[2] == (
-        pytest.approx(first["violation"].mean()),
-        pytest.approx(first["violation"].std(ddof=1)),
-    )
+    assert row[2] == (pytest.approx(first["violation"].mean()), pytest.approx(first["violation"].std(ddof=1)))
     assert "EO gap" not in tables.paths(columns, "three").head
 
 
 def test_envelopes_are_those_of_the_fold_means(columns):
     limit = ReferenceCurve("two", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3]))
     table = tables.envelopes(columns, "two", levels=(0.001, 0.05), limit=limit)
-    assert table.rows[0] == (
-        "limit of ERM's decisions",
-        pytest.approx(0.201),
-        pytest.approx(0.25),
-        1.0,
-    )
+    assert table.rows[0] == ("limit of ERM's decisions", pytest.approx(0.201), pytest.approx(0.25), 1.0)
     mean = select(means(columns), dataset="two", method="cmi", policy="randomized")
     hull = concave_envelope(mean["violation"], mean["utility"])
     row = next(r for r in table.rows if r[0].startswith("CMI"))

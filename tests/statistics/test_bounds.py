@@ -22,19 +22,12 @@ def rows_of(rng, rates, n, kind):
     concentration = {"hard": 0.0, "soft": 3.0, "weighted": 3.0}[kind]
     if kind == "hard":
         return count_labels(
-            y,
-            (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1),
-            sensitive_features=z,
-            labels=range(2),
+            y, (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1), sensitive_features=z, labels=range(2)
         )
     q = rng.standard_gamma(rates[y, z] * concentration) + 1e-12
     q /= q.sum(1, keepdims=True)
     return count_posteriors(
-        y,
-        q,
-        sensitive_features=z,
-        labels=range(2),
-        sample_weight=rng.random(n) if kind == "weighted" else None,
+        y, q, sensitive_features=z, labels=range(2), sample_weight=rng.random(n) if kind == "weighted" else None
     )
 
 
@@ -71,9 +64,7 @@ def test_bound_is_above_the_plug_in_and_below_the_ceiling(counts):
     counts = np.round(counts * 3 + 0.4)
     table = CountTable(counts, *(tuple(range(k)) for k in counts.shape), rows=int(counts.sum()))
     bound = upper_bound(table)
-    assert (
-        conditional_mutual_information(counts) - 1e-9 <= bound <= violation_ceiling(counts) + 1e-12
-    )
+    assert conditional_mutual_information(counts) - 1e-9 <= bound <= violation_ceiling(counts) + 1e-12
 
 
 @pytest.mark.slow
@@ -101,9 +92,7 @@ def test_bound_closes_in_on_v_as_rows_come_in():
 def test_the_reference_is_the_best_one():
     """No other common reference gives a smaller bound."""
     rng = np.random.default_rng(0)
-    table = rows_of(
-        rng, np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.3, 0.7], [0.2, 0.8]]]), 500, "hard"
-    )
+    table = rows_of(rng, np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.3, 0.7], [0.2, 0.8]]]), 500, "hard")
     low, high = rate_intervals(table)
     share = table.counts.sum(2) / table.counts.sum()
     bound = upper_bound(table)

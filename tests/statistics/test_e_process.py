@@ -162,10 +162,7 @@ def test_no_budget_is_the_infimum_over_rates_that_all_groups_share():
             p = np.broadcast_to(np.array([1 - q, q]), counts.shape)
             return bets.log_mixture(k, counts, p)[y]
 
-        best = [
-            minimize_scalar(at, bounds=(0.01, 0.99), method="bounded", args=(y,)).fun
-            for y in (0, 1)
-        ]
+        best = [minimize_scalar(at, bounds=(0.01, 0.99), method="bounded", args=(y,)).fun for y in (0, 1)]
         direct = np.logaddexp(direct, share + sum(best))
     assert direct - 0.1 <= log_e_process(counts, 0.0, bets) <= direct + 1e-3
 

@@ -29,9 +29,7 @@ def exact(table: CountTable, rates: np.ndarray) -> Limits:
     known = limits(table, None)
     share = table.counts[0].sum(1) / table.counts.sum()
     pooled = float(share @ rates)
-    return Limits(
-        np.array([min(pooled, 1 - pooled)]), known.cell, known.share, known.label, known.rows
-    )
+    return Limits(np.array([min(pooled, 1 - pooled)]), known.cell, known.share, known.label, known.rows)
 
 
 @pytest.mark.slow

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.statistics.certificates import (
-    folds_eo_gap_bound,
-    folds_violation_bound,
-    side_by_side,
-    violation_bound,
-)
+from separatrix.statistics.certificates import folds_eo_gap_bound, folds_violation_bound, side_by_side, violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 from separatrix.statistics.inference import noise
 

@@ -45,10 +45,7 @@ def test_the_bound_fails_no_more_often_than_it_says(guarantee, rates):
     rng, rates = np.random.default_rng(0), np.array(rates)
     truth = float(eo_gap(np.stack([1 - rates, rates], -1)))
     rows = np.full(rates.shape, 150)
-    failed = [
-        eo_gap_bound(binary(rows, rng.binomial(rows, rates)), 0.9, guarantee) < truth
-        for _ in range(300)
-    ]
+    failed = [eo_gap_bound(binary(rows, rng.binomial(rows, rates)), 0.9, guarantee) < truth for _ in range(300)]
     assert np.mean(failed) <= 0.1
 
 

@@ -9,9 +9,7 @@ from scipy.stats import chi2_contingency, fisher_exact
 
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
-from separatrix.core.information import (
-    conditional_mutual_information,
-)
+from separatrix.core.information import conditional_mutual_information
 from separatrix.statistics import inference
 from separatrix.statistics.inference import corrected_tables, corrected_utility
 from separatrix.statistics.shuffling import p_value
@@ -27,18 +25,13 @@ def tilted_law(shape: tuple[int, int, int], tilt: float, seed: int = 0) -> np.nd
     """A law whose violation grows from 0 with the tilt."""
     rng = np.random.default_rng(seed)
     p_yz = rng.dirichlet(np.full(shape[0] * shape[1], 5.0)).reshape(shape[:2])
-    rates = rng.dirichlet(np.full(shape[2], 5.0), size=shape[0])[:, None] * np.exp(
-        tilt * rng.normal(size=shape)
-    )
+    rates = rng.dirichlet(np.full(shape[2], 5.0), size=shape[0])[:, None] * np.exp(tilt * rng.normal(size=shape))
     return p_yz[:, :, None] * rates / rates.sum(-1, keepdims=True)
 
 
 def draw_tables(p: np.ndarray, n: int, repetitions: int, seed: int = 1) -> list[CountTable]:
     rng = np.random.default_rng(seed)
-    return [
-        table_of(counts)
-        for counts in rng.multinomial(n, p.ravel(), size=repetitions).reshape(-1, *p.shape)
-    ]
+    return [table_of(counts) for counts in rng.multinomial(n, p.ravel(), size=repetitions).reshape(-1, *p.shape)]
 
 
 @pytest.mark.slow
@@ -56,23 +49,17 @@ def test_every_number_is_finite_and_in_range(counts):
 def test_bias_of_well_filled_hard_counts_is_miller_madow():
     p = tilted_law((2, 3, 4), 0.0)
     table = table_of(np.round(p * 1e7))
-    assert inference.noise(table).bias == pytest.approx(
-        2 * (4 - 1) * (3 - 1) / (2 * table.counts.sum()), rel=1e-3
-    )
+    assert inference.noise(table).bias == pytest.approx(2 * (4 - 1) * (3 - 1) / (2 * table.counts.sum()), rel=1e-3)
     assert inference.noise(table).freedom == pytest.approx(2 * 2 * 3)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("shape", "n"), [((2, 2, 2), 500), ((2, 3, 5), 1_000), ((20, 9, 20), 20_000)]
-)
+@pytest.mark.parametrize(("shape", "n"), [((2, 2, 2), 500), ((2, 3, 5), 1_000), ((20, 9, 20), 20_000)])
 @pytest.mark.parametrize("tilt", [0.0, 0.3])
 def test_corrected_violation_is_unbiased(shape, n, tilt):
     p = tilted_law(shape, tilt)
     truth = float(conditional_mutual_information(p))
-    estimates = np.array(
-        [inference.noise(t).corrected for t in draw_tables(p, n, 200 if n < 5_000 else 40)]
-    )
+    estimates = np.array([inference.noise(t).corrected for t in draw_tables(p, n, 200 if n < 5_000 else 40)])
     plug_in_bias = np.mean([inference.noise(t).bias for t in draw_tables(p, n, 20)])
     margin = 4 * estimates.std() / np.sqrt(len(estimates)) + 0.02 * plug_in_bias
     assert estimates.mean() == pytest.approx(truth, abs=margin)
@@ -153,10 +140,7 @@ def test_interval_and_test_hold_for_posteriors_and_weights(weighted):
             q = rng.standard_gamma(mean[y, z] * 5)
             q /= q.sum(1, keepdims=True)
             table = count_posteriors(
-                y,
-                q,
-                sensitive_features=z,
-                sample_weight=rng.gamma(2.0, size=n) if weighted else None,
+                y, q, sensitive_features=z, sample_weight=rng.gamma(2.0, size=n) if weighted else None
             )
             low, high = inference.noise(table).interval()
             covered += low <= truth <= high
@@ -172,10 +156,7 @@ def test_p_value_is_uniform_under_separation_and_small_otherwise():
     for level in (0.05, 0.2, 0.5):
         assert (values <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / len(values))
     assert (values <= 0.5).mean() > 0.4
-    assert (
-        np.mean([p_value(t) <= 0.05 for t in draw_tables(tilted_law((2, 3, 2), 0.5), 2_000, 30)])
-        > 0.9
-    )
+    assert np.mean([p_value(t) <= 0.05 for t in draw_tables(tilted_law((2, 3, 2), 0.5), 2_000, 30)]) > 0.9
 
 
 def test_p_value_agrees_with_exact_and_large_sample_tests():
@@ -218,9 +199,7 @@ def test_weights_enter_by_their_ratios_only():
     rng = np.random.default_rng(0)
     y, z, u = rng.integers(0, 2, (3, 500))
     w = rng.random(500) + 0.1
-    a, b = (
-        count_labels(y, u, sensitive_features=z, sample_weight=w * scale) for scale in (1.0, 1e6)
-    )
+    a, b = (count_labels(y, u, sensitive_features=z, sample_weight=w * scale) for scale in (1.0, 1e6))
     assert inference.noise(a).interval() == pytest.approx(inference.noise(b).interval())
     ones = count_labels(y, u, sensitive_features=z, sample_weight=np.full(500, 7.0))
     plain = count_labels(y, u, sensitive_features=z)

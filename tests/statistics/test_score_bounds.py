@@ -8,12 +8,7 @@ import pytest
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import gap_curve, largest_gap
-from separatrix.statistics.bounds import (
-    gap_bound,
-    mean_radius,
-    rate_radius,
-    shared_budget,
-)
+from separatrix.statistics.bounds import gap_bound, mean_radius, rate_radius, shared_budget
 from separatrix.statistics.shuffling import shuffled_tables
 
 CELLS = np.array([[40, 300], [15, 120]])  # rows of each label and group
@@ -86,9 +81,7 @@ def test_the_gap_bound_covers_the_largest_gap_of_the_population(weighted):
     weight = rng.lognormal(0, 0.7, len(y)) if weighted else None
     for _ in range(times):
         s = rng.random(len(y)) ** power[y, z]
-        bounds.append(
-            gap_bound(count_scores(y, s, sensitive_features=z, sample_weight=weight), 0.8)
-        )
+        bounds.append(gap_bound(count_scores(y, s, sensitive_features=z, sample_weight=weight), 0.8))
         fails += bounds[-1] < truth
     assert fails / times <= 0.2 + 2.6 * np.sqrt(0.16 / times)
     assert np.mean(bounds) < 1  # it says something

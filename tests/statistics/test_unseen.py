@@ -28,10 +28,7 @@ def test_the_truth_is_within_the_range(groups, rows, apart):
     kept, gaps = [], []
     for _ in range(60):
         found = unseen(*[_tables(rng, rates, rows)] * 2, MEASURES)
-        kept += [
-            found[name].low - 1e-12 <= of(truth) <= found[name].high + 1e-12
-            for name, of in MEASURES.items()
-        ]
+        kept += [found[name].low - 1e-12 <= of(truth) <= found[name].high + 1e-12 for name, of in MEASURES.items()]
         gaps.append(found["eo_gap"].value)
     assert np.mean(kept) >= 0.93
     seen = np.mean([MEASURES["eo_gap"](_tables(rng, rates, rows)).mean() for _ in range(20)])
@@ -43,9 +40,7 @@ def test_procedures_that_differ_from_fold_to_fold_have_a_larger_error():
     rng = np.random.default_rng(0)
     alike = _tables(rng, np.array([[0.2, 0.2], [0.7, 0.7]]), 5000)
     shifts = np.linspace(-0.1, 0.1, 5)[:, None, None]
-    apart = np.stack(
-        [_tables(rng, 0.5 + shifts[k] * np.ones((2, 2)), 5000, 1)[0] for k in range(5)]
-    )
+    apart = np.stack([_tables(rng, 0.5 + shifts[k] * np.ones((2, 2)), 5000, 1)[0] for k in range(5)])
     share = {"yes": lambda N: N[..., 1].sum((-1, -2)) / N.sum((-1, -2, -3))}
     assert unseen(apart, apart, share)["yes"].error > 5 * unseen(alike, alike, share)["yes"].error
 

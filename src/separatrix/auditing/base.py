@@ -68,9 +68,7 @@ class AuditResult(ABC):
 
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON; never NaN or Infinity."""
-        return json.dumps(
-            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
-        )
+        return json.dumps(self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False)
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
@@ -139,9 +137,7 @@ def certified(
     upper = certificates.violation_bound(table, confidence, guarantee=guarantee, composition=people)
     noise, failure = inference.noise(table), None
     if guarantee == "large-sample":
-        failure = certificates.simulated_failure(
-            table, confidence, composition=people, random_state=seed
-        )
+        failure = certificates.simulated_failure(table, confidence, composition=people, random_state=seed)
     return noise, {
         "table": table,
         "confidence": confidence,
@@ -220,10 +216,7 @@ def _sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
 def _no_interval(table: CountTable, noise: inference.Noise) -> str:
     """Why v has no interval, and whether v itself can be read."""
     if not noise.varies:
-        return (
-            "No interval for v: every label has a single prediction or a single group. Trust the "
-            "certified bound."
-        )
+        return "No interval for v: every label has a single prediction or a single group. Trust the certified bound."
     rows = inference.fitted_rows(table)
     few = int((rows < inference.MIN_FITTED).sum())
     # the mean of v̂ that the small cells can be blamed for

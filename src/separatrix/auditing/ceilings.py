@@ -30,9 +30,7 @@ _LABELS |= {"fpr_gap": slice(0, 1), "tpr_gap": slice(-1, None)}
 _PREDICTIONS = {"predictive_gap": slice(None), "npv_gap": slice(0, 1), "ppv_gap": slice(1, 2)}
 
 
-def parse_ceilings(
-    texts: Sequence[str], names: Sequence[str], option: str = "--fail-above"
-) -> dict[str, float]:
+def parse_ceilings(texts: Sequence[str], names: Sequence[str], option: str = "--fail-above") -> dict[str, float]:
     """`NAME=VALUE` texts as a mapping; the strictest value counts where a name comes twice.
 
     >>> parse_ceilings(["eo_gap=0.05", "violation=1e-3"], DECISION_NAMES)
@@ -60,9 +58,7 @@ def parse_ceilings(
 
 
 def exceeded(
-    audit: Audit | ScoreAudit | ContinuousAudit,
-    ceilings: dict[str, float],
-    floors: dict[str, float] | None = None,
+    audit: Audit | ScoreAudit | ContinuousAudit, ceilings: dict[str, float], floors: dict[str, float] | None = None
 ) -> str:
     """One sentence that names what is too large or too small; empty where nothing is.
 
@@ -73,9 +69,7 @@ def exceeded(
     """
     found = {name: value_of(audit, name) for name in (*ceilings, *(floors or {}))}
     said = [f"{n} is {found[n]:.6g}, above {x:g}" for n, x in ceilings.items() if found[n] > x]
-    said += [
-        f"{n} is {found[n]:.6g}, below {x:g}" for n, x in (floors or {}).items() if found[n] < x
-    ]
+    said += [f"{n} is {found[n]:.6g}, below {x:g}" for n, x in (floors or {}).items() if found[n] < x]
     if said:
         return "; ".join(said) + "."
     for name in ceilings:

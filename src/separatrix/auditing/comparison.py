@@ -40,12 +40,7 @@ class Comparison:
 
 
 def compare(
-    a: Any,
-    b: Any,
-    *,
-    y_true: Any = None,
-    sensitive_features: Any = None,
-    confidence: float | None = None,
+    a: Any, b: Any, *, y_true: Any = None, sensitive_features: Any = None, confidence: float | None = None
 ) -> Comparison:
     """Did v really drop? The change v_a − v_b with an interval.
 

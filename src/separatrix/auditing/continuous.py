@@ -84,9 +84,7 @@ class ContinuousAudit(AuditResult):
     ranks: dict[Hashable, tuple[float, ...]] = field(repr=False)
 
     @classmethod
-    def of(
-        cls, rows: Quantities, confidence: float = 0.95, random_state: int = 0
-    ) -> ContinuousAudit:
+    def of(cls, rows: Quantities, confidence: float = 0.95, random_state: int = 0) -> ContinuousAudit:
         """Measure columns that are numbers, labels and groups already."""
         check_confidence(confidence)
         rng = np.random.default_rng(seed_of(random_state))
@@ -171,9 +169,7 @@ def _curves(
     fine = (ranks.rank * _FINE).astype(np.intp)
     shape = len(ranks.table.labels), len(rows.group.levels), _FINE
     counts = crosstab([band, group, fine], shape, rows.weight)
-    squares = (
-        counts if rows.weight is None else crosstab([band, group, fine], shape, rows.weight**2)
-    )
+    squares = counts if rows.weight is None else crosstab([band, group, fine], shape, rows.weight**2)
     mass = np.bincount(band, rows.weight)
     outcome: list[Any] = list(rows.labels or ())
     if rows.labels is None:
@@ -196,9 +192,7 @@ def _known(x: float | None) -> float:
     return x
 
 
-def _medians(
-    counts: Array, squares: Array, confidence: float
-) -> tuple[float | None, float | None, float | None]:
+def _medians(counts: Array, squares: Array, confidence: float) -> tuple[float | None, float | None, float | None]:
     """The median of binned ranks and the ends of its interval; None without rows."""
     if counts.sum() <= 0:
         return None, None, None
@@ -222,9 +216,7 @@ def _fit(rows: Quantities) -> tuple[float | None, float]:
     return r2, float(np.sqrt(error) * scale)
 
 
-def _notes(
-    rows: Quantities, ranks: RankTable, distinct: int, error: inference.Noise
-) -> tuple[str, ...]:
+def _notes(rows: Quantities, ranks: RankTable, distinct: int, error: inference.Noise) -> tuple[str, ...]:
     notes = []
     if distinct == 1:
         notes.append("All predictions are equal: they say nothing about outcome or attribute.")
@@ -240,8 +232,5 @@ def _notes(
             f"{', …' if len(joined) > 4 else ''}). The bound holds, but it sees less of them."
         )
     if rows.weight is not None:
-        notes.append(
-            "The rows are weighted; limits and test assume weights that depend on outcome and "
-            "attribute only."
-        )
+        notes.append("The rows are weighted; limits and test assume weights that depend on outcome and attribute only.")
     return tuple(notes)

@@ -130,15 +130,11 @@ def audit_score(
     names = target, prediction, sensitive_features, sample_weight
     roles = named_roles(y_true, score, *names, array="score")
     if roles is None:
-        table = count_scores(
-            y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
-        )
+        table = count_scores(y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight)
     else:
         y, z, column, weight = roles
         table = count_score_rows(y_true, y=y, z=z, score=column, weight=weight)
-    return ScoreAudit.of(
-        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
-    )
+    return ScoreAudit.of(table, bins, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def audit_regression(
@@ -198,11 +194,7 @@ def audit_regression(
 
 
 def violation_score(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    *,
-    sensitive_features: ArrayLike,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, sensitive_features: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
     """Plug-in v = I(U; Z | Y) as a metric function of scikit-learn scorers and MetricFrame.
 

@@ -262,10 +262,7 @@ def _without_dust(table: CountTable) -> CountTable:
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Intersections as text, since not every dataframe library holds tuples."""
-    return {
-        name: [group_name(v) if isinstance(v, tuple) else v for v in column]
-        for name, column in columns.items()
-    }
+    return {name: [group_name(v) if isinstance(v, tuple) else v for v in column] for name, column in columns.items()}
 
 
 def _share(part: np.ndarray) -> list[float]:

@@ -148,9 +148,7 @@ class ScoreAudit(CertifiedAudit):
         effective = None
         if self.table.moments is not None:
             effective = mass.sum(0) ** 2 / self.table.weight_squares.sum(0)
-        null = shuffled_tables(
-            merged, _DRAWS, self.random_state, None if effective is None else effective[None]
-        )
+        null = shuffled_tables(merged, _DRAWS, self.random_state, None if effective is None else effective[None])
         return Gap(float(np.ptp(above, axis=0).max()), float(gap_curve(null).max(-1).mean()))
 
     def _page(self) -> AuditPage:
@@ -160,9 +158,7 @@ class ScoreAudit(CertifiedAudit):
         """Everything as plain Python values; a rate or an area that is not defined is None."""
         return {
             **self._plain("auroc_by_group", "curves", "rates"),
-            "auroc_by_group": {
-                group_name(group): or_none(area) for group, area in self.auroc_by_group.items()
-            },
+            "auroc_by_group": {group_name(group): or_none(area) for group, area in self.auroc_by_group.items()},
             "rates": {
                 group_name(group): {"fpr": or_none(fpr), "tpr": or_none(tpr)}
                 for group, (fpr, tpr) in self.rates.items()
@@ -205,10 +201,7 @@ def _curves(scores: ScoreTable, fine: Binned) -> dict[Hashable, RocCurve]:
     start = [None, *fine.values.tolist()]
     one = np.where(np.isnan(rates[..., :1]), np.nan, 1.0)
     fpr, tpr = np.concatenate([one, rates], axis=-1)
-    return {
-        group: RocCurve(start, fpr[z].tolist(), tpr[z].tolist())
-        for z, group in enumerate(scores.groups)
-    }
+    return {group: RocCurve(start, fpr[z].tolist(), tpr[z].tolist()) for z, group in enumerate(scores.groups)}
 
 
 def _rates(scores: ScoreTable, at: float) -> dict[Hashable, tuple[float, float]]:
@@ -226,9 +219,7 @@ def _few_bins(scores: ScoreTable, coarse: Binned, bins: int) -> list[str]:
     if got == 1:
         notes.append("All rows have the same score: it says nothing about the label or the group.")
     elif got < bins:
-        notes.append(
-            f"Few different scores: equal ones stay together, so {got} bins instead of {bins}."
-        )
+        notes.append(f"Few different scores: equal ones stay together, so {got} bins instead of {bins}.")
     if not scores.exact:
         notes.append(
             "The engine counted the scores in bins of equal width; scores in one bin count as "

@@ -99,13 +99,7 @@ def count_rows(
 
 
 def count_score_rows(
-    data: Any,
-    *,
-    y: str,
-    z: Names,
-    score: Names,
-    weight: str | None = None,
-    in_memory: int = _IN_MEMORY,
+    data: Any, *, y: str, z: Names, score: Names, weight: str | None = None, in_memory: int = _IN_MEMORY
 ) -> ScoreTable:
     """The table behind `audit_score` of a frame or of files.
 
@@ -132,9 +126,7 @@ def count_score_rows(
         if rows > in_memory:
             return _in_engine(source, roles.target, roles.groups, name, roles.weight)
     y_true, s, groups, w = whole_columns(data if source is None else source, roles)
-    return count_scores(
-        y_true, as_numbers(s, name), sensitive_features=groups, sample_weight=w, names=roles.words
-    )
+    return count_scores(y_true, as_numbers(s, name), sensitive_features=groups, sample_weight=w, names=roles.words)
 
 
 def _refuse_scores(source: Source, pred: str) -> None:
@@ -152,18 +144,14 @@ def _refuse_scores(source: Source, pred: str) -> None:
         refuse_scores(first, ("y", "z", pred))
 
 
-def _hard(
-    source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
-) -> CountTable:
+def _hard(source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels) -> CountTable:
     """The table of labels."""
     table = source.grouped([y, *z, pred], weight)
     # the combinations are rows again: counting them once gives the axes, and each then gets the
     # rows that it stands for
     groups = as_groups(dict(zip(z, table.keys[1:], strict=False)))
     names = y, " & ".join(z), pred
-    axes = count_labels(
-        table.keys[0], table.keys[-1], sensitive_features=groups, labels=labels, names=names
-    )
+    axes = count_labels(table.keys[0], table.keys[-1], sensitive_features=groups, labels=labels, names=names)
     place = (
         table.keys[0].places(axes.labels, y),
         groups.places(axes.groups, names[1]),
@@ -177,9 +165,7 @@ def _hard(
     return replace(axes, counts=counts, rows=rows, moments=moments, scale=scale).simplest()
 
 
-def _soft(
-    source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
-) -> CountTable:
+def _soft(source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels) -> CountTable:
     k = range(len(pred))
     q = [source.numbers(name) for name in pred]
     w = nw.lit(1.0) if weight is None else source.numbers(weight)
@@ -217,24 +203,18 @@ def _soft(
 def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:
     gone = sum(columns["rows"]) - sum(columns["there"])
     if gone:
-        raise InputError(
-            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict "
-            "them."
-        )
+        raise InputError(f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict them.")
     for i, name in enumerate(pred):
         low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
         if not (low >= -1e-6 and high <= 1 + 1e-6):
             bad = low if not low >= -1e-6 else high
             raise InputError(
-                f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
-                "a softmax."
+                f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need a softmax."
             )
     low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])
     if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
         bad = low if not low >= 1 - 1e-6 else high
-        raise InputError(
-            f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
-        )
+        raise InputError(f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}.")
 
 
 def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | None) -> ScoreTable:
@@ -242,6 +222,4 @@ def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | N
     span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
     histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
     counts, labels, groups, edges, squares, scale, rows = histogram
-    return ScoreTable.from_histogram(
-        counts, edges, labels, groups, squares=squares, rows=rows, scale=scale
-    )
+    return ScoreTable.from_histogram(counts, edges, labels, groups, squares=squares, rows=rows, scale=scale)

@@ -30,8 +30,7 @@ class _InOrder(TyperGroup):
 app = typer.Typer(
     name="separatrix",
     cls=_InOrder,
-    help="What a prediction says about a person's group beyond the true outcome, and what "
-    "removing it costs.",
+    help="What a prediction says about a person's group beyond the true outcome, and what removing it costs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -47,11 +46,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False,
-        "--version",
-        help="Print the version and stop.",
-        callback=_print_version,
-        is_eager=True,
+        False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
     ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print nothing but errors."),
 ) -> None:

@@ -25,16 +25,12 @@ def audit(
         ..., help="CSV or Parquet file, a quoted pattern such as 'part-*.parquet', or - for stdin."
     ),
     target: str = typer.Option(..., help="Column of true labels, or of a numeric outcome."),
-    sensitive: list[str] = typer.Option(
-        ..., help="Column of groups; repeat it for the intersection of several."
-    ),
+    sensitive: list[str] = typer.Option(..., help="Column of groups; repeat it for the intersection of several."),
     prediction: list[str] = typer.Option(
         ..., help="Column of predicted labels; repeat it for posteriors in label order."
     ),
     weight: str | None = typer.Option(None, help="Column of row weights."),
-    score: bool = typer.Option(
-        False, "--score", help="Audit --prediction as a score, at every threshold; two labels."
-    ),
+    score: bool = typer.Option(False, "--score", help="Audit --prediction as a score, at every threshold; two labels."),
     regression: bool = typer.Option(
         False, "--regression", help="The outcome is a number: --prediction is its prediction."
     ),
@@ -42,12 +38,8 @@ def audit(
         False, "--numeric-sensitive", help="The attribute --sensitive is a number, such as age."
     ),
     confidence: float = typer.Option(0.95, help="Confidence of intervals and certified bounds."),
-    guarantee: str = typer.Option(
-        "finite-sample", help="Certified bounds: finite-sample or large-sample."
-    ),
-    composition: str | None = typer.Option(
-        None, help="Whom the bound on v is about: population or observed."
-    ),
+    guarantee: str = typer.Option("finite-sample", help="Certified bounds: finite-sample or large-sample."),
+    composition: str | None = typer.Option(None, help="Whom the bound on v is about: population or observed."),
     seed: int = typer.Option(0, help="Seed of the Monte Carlo test."),
     json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
@@ -84,20 +76,14 @@ def audit(
     how |= {"sample_weight": weight, "confidence": confidence, "random_state": seed}
     bound: dict[str, Any] = {"guarantee": guarantee, "composition": composition}
     if numbers and bound != {"guarantee": "finite-sample", "composition": None}:
-        raise InputError(
-            "--guarantee and --composition belong to labels and groups: leave them out."
-        )
+        raise InputError("--guarantee and --composition belong to labels and groups: leave them out.")
     result: Audit | ScoreAudit | ContinuousAudit
     with working(f"Counting {file}"), readable(file) as path:
         if score:
             result = door.audit_score(path, prediction=prediction[0], **how, **bound)
         elif numbers:
             result = door.audit_regression(
-                path,
-                prediction=prediction[0],
-                numeric_target=regression,
-                numeric_sensitive=numeric_sensitive,
-                **how,
+                path, prediction=prediction[0], numeric_target=regression, numeric_sensitive=numeric_sensitive, **how
             )
         else:
             result = door.audit(path, prediction=prediction, **how, **bound)
@@ -113,24 +99,13 @@ def audit(
 def limit_command(
     file: str = typer.Argument(..., help="CSV or Parquet file, or - for stdin."),
     target: str = typer.Option(..., help="Column of true labels."),
-    sensitive: list[str] = typer.Option(
-        ..., help="Column of groups; repeat it for the intersection of several."
-    ),
-    score: list[str] = typer.Option(
-        ..., help="Column of P(last label); repeat it for posteriors in label order."
-    ),
-    maximize: str = typer.Option(
-        "utility", help=f"{', '.join(n for n in OBJECTIVES if n != 'cost')}."
-    ),
+    sensitive: list[str] = typer.Option(..., help="Column of groups; repeat it for the intersection of several."),
+    score: list[str] = typer.Option(..., help="Column of P(last label); repeat it for posteriors in label order."),
+    maximize: str = typer.Option("utility", help=f"{', '.join(n for n in OBJECTIVES if n != 'cost')}."),
     cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
     criterion: str = typer.Option("separation", help=", ".join(CRITERIA)),
-    budget: str | None = typer.Option(
-        None,
-        help=f"{', '.join(BUDGETS)}. By default the first of the criterion.",
-    ),
-    level: list[float] = typer.Option(
-        [], help="A budget to solve for; repeat it for several. By default a curve."
-    ),
+    budget: str | None = typer.Option(None, help=f"{', '.join(BUDGETS)}. By default the first of the criterion."),
+    level: list[float] = typer.Option([], help="A budget to solve for; repeat it for several. By default a curve."),
     json: bool = JSON,
 ) -> None:
     """The best that any binary decision from a score can do, for every budget.

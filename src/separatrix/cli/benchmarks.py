@@ -15,14 +15,10 @@ from separatrix.report.table import Table
 
 @app.command()
 def benchmark(
-    dataset: list[str] = typer.Argument(
-        [], help="Datasets; default: all of the paper's available."
-    ),
+    dataset: list[str] = typer.Argument([], help="Datasets; default: all of the paper's available."),
     out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
     method: list[str] = typer.Option(
-        [],
-        help="Method, or cmi:score for a recipe; repeat it. By default all but "
-        "exponentiated_gradient.",
+        [], help="Method, or cmi:score for a recipe; repeat it. By default all but exponentiated_gradient."
     ),
     quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
     paper: bool = typer.Option(
@@ -31,17 +27,11 @@ def benchmark(
     blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Seed of folds and networks."),
-    option: list[str] = typer.Option(
-        [], help="Dataset option, such as celeba.weights=PATH; repeat it."
-    ),
+    option: list[str] = typer.Option([], help="Dataset option, such as celeba.weights=PATH; repeat it."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
-    timeout: float | None = typer.Option(
-        None, help="Give up a stack of networks after this many seconds."
-    ),
+    timeout: float | None = typer.Option(None, help="Give up a stack of networks after this many seconds."),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
-    scheduler: str | None = typer.Option(
-        None, help="Address of a Dask scheduler, with --backend dask."
-    ),
+    scheduler: str | None = typer.Option(None, help="Address of a Dask scheduler, with --backend dask."),
     json: bool = JSON,
 ) -> None:
     """Does the paper's method work? Writes tables and figures. Run it again to resume.
@@ -61,9 +51,7 @@ def benchmark(
         made = protocol.paper_benchmark(dataset or None, out, **shared)
     else:
         chosen = method or None
-        made = protocol.benchmark(
-            dataset or None, out, chosen_methods=chosen, blind=blind, **shared
-        )
+        made = protocol.benchmark(dataset or None, out, chosen_methods=chosen, blind=blind, **shared)
     lines: list[str] = []
     for line in made:
         lines.append(line)
@@ -87,9 +75,7 @@ def _options(given: list[str]) -> dict[str, dict[str, str]]:
 
 @app.command()
 def report(
-    folder: Path = typer.Argument(
-        ..., help="Folder of `separatrix trace` or `separatrix benchmark`."
-    ),
+    folder: Path = typer.Argument(..., help="Folder of `separatrix trace` or `separatrix benchmark`."),
     out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
     json: bool = JSON,
 ) -> None:

@@ -20,15 +20,12 @@ def select(
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
     max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
-    criterion: str = typer.Option(
-        "separation", help="separation, independence, sufficiency or equal_opportunity."
-    ),
+    criterion: str = typer.Option("separation", help="separation, independence, sufficiency or equal_opportunity."),
     max_gap: float | None = typer.Option(
         None, help="Budget on the criterion's own gap: EO, parity, predictive or TPR gap."
     ),
     maximize: str = typer.Option(
-        "accuracy",
-        help=f"{', '.join(sorted(leading_objectives()))}; auroc ships a score, else decisions.",
+        "accuracy", help=f"{', '.join(sorted(leading_objectives()))}; auroc ships a score, else decisions."
     ),
     cost: str | None = typer.Option(
         None, help="Minimise costs instead, of a false positive and a false negative: fp=1,fn=5."
@@ -37,26 +34,19 @@ def select(
         None, help="Keep the budget with this probability, not only in expectation."
     ),
     guarantee: str = typer.Option(
-        "finite-sample",
-        help="With --confidence: finite-sample (any sample size) or large-sample (fewer rows).",
+        "finite-sample", help="With --confidence: finite-sample (any sample size) or large-sample (fewer rows)."
     ),
-    blind: bool = typer.Option(
-        False, "--blind", help="Decide without the group; needs a trace with --blind."
-    ),
+    blind: bool = typer.Option(False, "--blind", help="Decide without the group; needs a trace with --blind."),
     method: list[str] = typer.Option(
         [], help="Only points of this method; repeat it. postprocessing: around the base model."
     ),
     use_whole_budget: bool = typer.Option(
-        False,
-        "--use-whole-budget",
-        help="Maximise within the budget instead of taking the simplest model.",
+        False, "--use-whole-budget", help="Maximise within the budget instead of taking the simplest model."
     ),
     allow_constant: bool = typer.Option(
         False, "--allow-constant", help="Allow a decision that is the same for everyone."
     ),
-    sign_key: Path | None = typer.Option(
-        None, help="Private key (Ed25519, PEM) that signs the model."
-    ),
+    sign_key: Path | None = typer.Option(None, help="Private key (Ed25519, PEM) that signs the model."),
     json: bool = JSON,
 ) -> None:
     """Which model do I ship? Solves for the budget, says what to expect, saves the model.
@@ -102,24 +92,18 @@ def predict(
         ..., help="CSV (plain or .gz) or Parquet file with the columns of training; - for stdin."
     ),
     out: Path = typer.Option(..., help="Predictions, .csv or .parquet."),
-    id_column: str | None = typer.Option(
-        None, "--id", help="Column that identifies a person; copied to the output."
-    ),
+    id_column: str | None = typer.Option(None, "--id", help="Column that identifies a person; copied to the output."),
     keep: list[str] = typer.Option(
         [], help="Column to copy, such as outcome and group for `separatrix audit`; repeat it."
     ),
     salt_file: Path | None = typer.Option(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
-    seed: int | None = typer.Option(
-        None, help="Seed of the draws if there is no secret; default: a fresh one."
-    ),
+    seed: int | None = typer.Option(None, help="Seed of the draws if there is no secret; default: a fresh one."),
     verify_key: Path | None = typer.Option(
         None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
     ),
-    log: Path | None = typer.Option(
-        None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."
-    ),
+    log: Path | None = typer.Option(None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."),
     json: bool = JSON,
 ) -> None:
     """Predict a file of any size, in constant memory.
@@ -175,43 +159,31 @@ def replay(
     predictor = load(model, verify_key=verify_key)
     rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
     what = "branches" if file is None else "decisions"
-    answer(
-        f"{rows:,} {what} in {log} are those of the model", {"rows": rows, "compared": what}, json
-    )
+    answer(f"{rows:,} {what} in {log} are those of the model", {"rows": rows, "compared": what}, json)
 
 
 @app.command()
 def monitor(
-    state: Path = typer.Argument(
-        ..., help="File of the monitor; made at the first call, then added to."
-    ),
-    file: list[str] = typer.Argument(
-        None, help="CSV or Parquet files with new rows, in order; none to look only."
-    ),
+    state: Path = typer.Argument(..., help="File of the monitor; made at the first call, then added to."),
+    file: list[str] = typer.Argument(None, help="CSV or Parquet files with new rows, in order; none to look only."),
     audit: Path | None = typer.Option(
         None, help="The audit at selection: `separatrix audit … --json > reference.json`."
     ),
-    model: Path | None = typer.Option(
-        None, help="The shipped model, instead of an audit; its budget is the default."
-    ),
+    model: Path | None = typer.Option(None, help="The shipped model, instead of an audit; its budget is the default."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
     max_tpr_gap: float | None = typer.Option(None, help="Budget on the true-positive-rate gap."),
     max_fpr_gap: float | None = typer.Option(None, help="Budget on the false-positive-rate gap."),
     max_parity_gap: float | None = typer.Option(None, help="Budget on the parity gap."),
     max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
     y: str | None = typer.Option(None, help="Column of true labels."),
-    z: list[str] = typer.Option(
-        [], help="Column of groups; repeat it for the intersection of several."
-    ),
+    z: list[str] = typer.Option([], help="Column of groups; repeat it for the intersection of several."),
     pred: list[str] = typer.Option(
         [],
         help="Column of predictions; P(last label) if the audit was of posteriors; repeat it for "
         "posteriors in label order.",
     ),
     confidence: float = typer.Option(0.95, help="Probability of never raising a false alarm."),
-    horizon: int | None = typer.Option(
-        None, help="Largest number of rows a test pools, for rates that drift."
-    ),
+    horizon: int | None = typer.Option(None, help="Largest number of rows a test pools, for rates that drift."),
     json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
 ) -> None:

@@ -23,59 +23,37 @@ _UNNAMED = "Name the columns of {!r}: --target COLUMN --sensitive COLUMN."
 
 @app.command()
 def trace(
-    data: str = typer.Argument(
-        ..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."
-    ),
+    data: str = typer.Argument(..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."),
     out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
     target: str | None = typer.Option(None, help="Column to predict."),
-    sensitive: list[str] = typer.Option(
-        [], help="Column of groups; repeat it to intersect several."
-    ),
+    sensitive: list[str] = typer.Option([], help="Column of groups; repeat it to intersect several."),
     estimator: str | None = typer.Option(
-        None,
-        help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them.",
+        None, help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them."
     ),
-    max_eo_gap: float = typer.Option(
-        0.05, help="Budget of the first sentence; the curve covers all budgets."
-    ),
-    blind: bool = typer.Option(
-        False, "--blind", help="Also trace decisions made without the group."
-    ),
-    criterion: str = typer.Option(
-        "separation", help="separation, independence, sufficiency or equal_opportunity."
-    ),
+    max_eo_gap: float = typer.Option(0.05, help="Budget of the first sentence; the curve covers all budgets."),
+    blind: bool = typer.Option(False, "--blind", help="Also trace decisions made without the group."),
+    criterion: str = typer.Option("separation", help="separation, independence, sufficiency or equal_opportunity."),
     method: list[str] = typer.Option(
-        [],
-        help="Trained path beside the base model, such as cmi; repeat it. By default none.",
+        [], help="Trained path beside the base model, such as cmi; repeat it. By default none."
     ),
     drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
     keep: list[str] = typer.Option([], help="Column to use even though it looks like an id."),
-    categorical: list[str] = typer.Option(
-        [], help="Integer column whose numbers are codes; repeat it."
-    ),
+    categorical: list[str] = typer.Option([], help="Integer column whose numbers are codes; repeat it."),
     missing_groups: str | None = typer.Option(
         None, help="Rows without a group: drop leaves them out, own makes them a group."
     ),
     min_level_rows: int = typer.Option(
         5, help="Levels of a column with fewer rows are joined as (other); 1 keeps all."
     ),
-    unit: str | None = typer.Option(
-        None, help="Column that identifies a person: each is in one fold and counts once."
-    ),
-    positive: str | None = typer.Option(
-        None, help="Label that decisions are about, of two; by default the second."
-    ),
+    unit: str | None = typer.Option(None, help="Column that identifies a person: each is in one fold and counts once."),
+    positive: str | None = typer.Option(None, help="Label that decisions are about, of two; by default the second."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Seed of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
-    scheduler: str | None = typer.Option(
-        None, help="Address of a Dask scheduler, with --backend dask."
-    ),
+    scheduler: str | None = typer.Option(None, help="Address of a Dask scheduler, with --backend dask."),
     continuous: bool = typer.Option(
-        False,
-        "--regression",
-        help="The target is a number: R², RMSE and v around a regressor.",
+        False, "--regression", help="The target is a number: R², RMSE and v around a regressor."
     ),
     continuous_sensitive: bool = typer.Option(
         False, "--continuous-sensitive", help="The attribute is a number, such as age."
@@ -130,9 +108,7 @@ def trace(
     answer("\n".join(lines), {"folder": out, "answers": found}, json)
 
 
-def _numbers(
-    data: str, target: str | None, groups: list[str], drop: list[str], settings: Settings
-) -> NumericFrontier:
+def _numbers(data: str, target: str | None, groups: list[str], drop: list[str], settings: Settings) -> NumericFrontier:
     """Trace a numeric target of a file."""
     from separatrix.columns.frames import check_present
     from separatrix.columns.readers import read_table
@@ -154,16 +130,10 @@ def _open(source: str, columns: Mapping[str, Any], min_level_rows: int) -> Data:
 
     if source in datasets.names() and not Path(source).is_file():
         if any(columns.values()):
-            raise InputError(
-                f"{source!r} is a dataset that knows its columns; --target and the like are for "
-                "files."
-            )
+            raise InputError(f"{source!r} is a dataset that knows its columns; --target and the like are for files.")
         return datasets.load(source)
     if not Path(source).is_file():
-        raise InputError(
-            f"{source!r} is neither a file nor a dataset; the datasets are "
-            f"{', '.join(datasets.names())}."
-        )
+        raise InputError(f"{source!r} is neither a file nor a dataset; the datasets are {', '.join(datasets.names())}.")
     if columns["target"] is None or not columns["sensitive"]:
         raise InputError(_UNNAMED.format(source))
     with warnings.catch_warnings():

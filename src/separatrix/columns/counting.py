@@ -16,12 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.frames import Roles, given
 from separatrix.columns.groups import as_groups, group_columns
 from separatrix.columns.readers import Source, summed, with_numbers
-from separatrix.columns.scores import (
-    check_posteriors,
-    posterior_matrix,
-    scaled_weight,
-    score_column,
-)
+from separatrix.columns.scores import check_posteriors, posterior_matrix, scaled_weight, score_column
 from separatrix.columns.values import (
     MAX_LEVELS,
     Coded,
@@ -134,9 +129,7 @@ def count_posteriors(
     return table.simplest()
 
 
-def soft_counts(
-    y_true: Any, q: Any, *, sensitive_features: Any, sample_weight: ArrayLike | None = None
-) -> Array:
+def soft_counts(y_true: Any, q: Any, *, sensitive_features: Any, sample_weight: ArrayLike | None = None) -> Array:
     r"""Sum the posteriors of each (label, group): the table of the randomised policy.
 
     .. math:: N[y,z,u] = \sum_i w_i\, q_i(u)\, 1\{y_i = y, z_i = z\}
@@ -265,9 +258,7 @@ def score_ends(source: Source, score: str) -> tuple[float, float]:
         ends = source.lazy.select(low=s.min(), high=s.max()).collect()
     low, high = ends["low"].to_list()[0], ends["high"].to_list()[0]
     if low is None or not np.isfinite([low, high]).all():
-        raise InputError(
-            f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows."
-        )
+        raise InputError(f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows.")
     return float(low), float(high)
 
 
@@ -277,9 +268,7 @@ def _bins(
     """Places of the bins; scores that are missing, not finite or outside are refused."""
     place = np.array(bins_of_rows, dtype=np.float64)  # None becomes NaN
     if gone := int(rows[~np.isfinite(place)].sum()):
-        raise InputError(
-            f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows."
-        )
+        raise InputError(f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows.")
     if outside := int(rows[(place < 0) | (place > bins)].sum()):
         raise InputError(
             f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}. Pass "
@@ -332,9 +321,7 @@ def _group_column(values: Any, name: str) -> NDArray[Any] | Coded:
     return as_groups(columns, name)
 
 
-def _label_axis(
-    labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]
-) -> Levels:
+def _label_axis(labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]) -> Levels:
     axis = None if labels is None else axis_of(labels, "labels")
     known = set(y if axis is None else axis)
     if odd := [level for level in u if _is_fraction(level) and level not in known]:

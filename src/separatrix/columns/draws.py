@@ -125,8 +125,7 @@ def check_seed(random_state: Any) -> int | None:
     whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if not whole or random_state < 0:
         raise InputError(
-            f"`random_state` must be a whole number from 0 on, or None for fresh entropy, got "
-            f"{random_state!r}."
+            f"`random_state` must be a whole number from 0 on, or None for fresh entropy, got {random_state!r}."
         )
     return int(random_state)
 

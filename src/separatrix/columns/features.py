@@ -19,14 +19,7 @@ from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
 from separatrix.columns.frames import as_frame, named_columns
-from separatrix.columns.values import (
-    Coded,
-    as_array,
-    as_levels,
-    is_missing,
-    level_text,
-    row_numbers,
-)
+from separatrix.columns.values import Coded, as_array, as_levels, is_missing, level_text, row_numbers
 from separatrix.errors import InputError
 
 Values = NDArray[Any] | Coded
@@ -67,19 +60,14 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
         texts = list(map(str, values.levels))
         for text in texts:
             if not is_number(text) and text not in NOT_AVAILABLE:
-                raise InputError(
-                    f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop "
-                    "its row."
-                )
+                raise InputError(f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop its row.")
         parsed = [float(text) if is_number(text) else np.nan for text in texts]
         return np.array([*parsed, np.nan])[values.codes]  # code -1 takes the last one
     array = as_array(values, name)
     if array.dtype.kind in "OUST":
         return as_numbers(as_category(array, name), name)
     if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first."
-        )
+        raise InputError(f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first.")
     numbers: NDArray[np.float64] = array.astype(np.float64)
     if np.isinf(numbers).any():
         raise InputError(
@@ -98,9 +86,7 @@ def as_category(values: Any, name: str) -> Coded:
         if not isinstance(level, str | int | float | bytes):
             if isinstance(level, date):
                 raise InputError(_DATES.format(name=name, what=repr(level)))
-            raise InputError(
-                f"Column `{name}` must hold categories (text, integers, booleans), got {level!r}."
-            )
+            raise InputError(f"Column `{name}` must hold categories (text, integers, booleans), got {level!r}.")
     texts = list(map(level_text, coded.levels))
     plain = all(isinstance(level, int | float) for level in coded.levels)
     levels = texts if plain else sorted(set(texts))  # numbers keep their own order
@@ -142,8 +128,7 @@ def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
     if isinstance(X, Mapping) or as_frame(X, "X") is not None:
         if not names:
             raise InputError(
-                "`X` has names, but the matrix of training had none: pass a matrix with its "
-                "columns in the same order."
+                "`X` has names, but the matrix of training had none: pass a matrix with its columns in the same order."
             )
         columns = raw_columns(X, names)
         numbers = [as_numbers(columns[name], name) for name in names]
@@ -154,8 +139,7 @@ def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
         raise InputError(f"`X` must hold numbers: {error}.") from error
     if rows.ndim != 2 or (names and rows.shape[1] != len(names)):
         raise InputError(
-            f"`X` must have one row per person and the {len(names) or ''} columns of training, got "
-            f"shape {rows.shape}."
+            f"`X` must have one row per person and the {len(names) or ''} columns of training, got shape {rows.shape}."
         )
     return rows
 
@@ -178,9 +162,7 @@ def raw_values(values: Any, name: str) -> Values:
         if kind.is_temporal() and kind != nw.Duration:
             raise InputError(_DATES.format(name=name, what=kind))
         if kind.is_nested() or kind == nw.Binary:
-            raise InputError(
-                f"Column `{name}` holds {kind}, neither numbers nor categories. Unpack or drop it."
-            )
+            raise InputError(f"Column `{name}` holds {kind}, neither numbers nor categories. Unpack or drop it.")
         if kind.is_numeric():
             return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
     array = as_array(values, name)

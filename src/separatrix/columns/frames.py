@@ -21,9 +21,7 @@ def as_frame(values: Any, name: str) -> Frame | None:
     if nw.dependencies.is_pandas_dataframe(values):
         names = [str(column) for column in values.columns]
         if repeated := [column for i, column in enumerate(names) if column in names[:i]]:
-            raise InputError(
-                f"`{name}` has two columns of the name {repeated[0]!r}. Rename one of them."
-            )
+            raise InputError(f"`{name}` has two columns of the name {repeated[0]!r}. Rename one of them.")
         if any(not isinstance(column, str) for column in values.columns):
             values = values.set_axis(names, axis=1)
     try:
@@ -100,9 +98,7 @@ class Roles(NamedTuple):
     weight: str | None
 
     @classmethod
-    def named(
-        cls, target: Any, groups: Any, predictions: Any, weight: Any, word: str = "prediction"
-    ) -> Roles:
+    def named(cls, target: Any, groups: Any, predictions: Any, weight: Any, word: str = "prediction") -> Roles:
         """As a caller named them; no column stands for two things."""
         z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
         roles = cls(str(target), z, u, None if weight is None else str(weight))
@@ -123,9 +119,7 @@ class Roles(NamedTuple):
     def only(self) -> str:
         """The one column of predictions; several are refused."""
         if len(self.predictions) != 1:
-            raise InputError(
-                f"`prediction` must name one column of numbers, got {', '.join(self.predictions)}."
-            )
+            raise InputError(f"`prediction` must name one column of numbers, got {', '.join(self.predictions)}.")
         return self.predictions[0]
 
     @property
@@ -150,20 +144,14 @@ def named_roles(
     options = f"`target=` and `{word}=`"
     if predicted is not None:
         if named:
-            raise InputError(
-                f"`{array}` belongs to arrays, {options} to a frame or a file. Pass one or the "
-                "other."
-            )
+            raise InputError(f"`{array}` belongs to arrays, {options} to a frame or a file. Pass one or the other.")
         if isinstance(data, str | Path):
-            raise InputError(
-                f"{str(data)!r} is a file: name its columns with {options} instead of `{array}`."
-            )
+            raise InputError(f"{str(data)!r} is a file: name its columns with {options} instead of `{array}`.")
         return None
     if not (isinstance(data, str | Path | Mapping) or as_frame(data, "data") is not None):
         said = "`target=` is for a frame or a file" if named else f"`{array}` is missing"
         raise InputError(
-            f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a "
-            f"file with {options}."
+            f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a file with {options}."
         )
     for name, value in (("target", target), (word, prediction)):
         if value is None:
@@ -174,9 +162,7 @@ def named_roles(
 
 def _single(name: Any, role: str) -> str:
     if not isinstance(name, str | int) or isinstance(name, bool):
-        raise InputError(
-            f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}."
-        )
+        raise InputError(f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}.")
     return str(name)
 
 
@@ -197,6 +183,5 @@ def tidy(columns: dict[str, list[Any]]) -> Any:
         if find_spec(backend):
             return nw.from_dict(columns, backend=backend).to_native()
     raise MissingExtraError(
-        "Frames need pandas, polars or pyarrow: pip install 'separatrix[engines]'. `to_dict()` "
-        "needs none."
+        "Frames need pandas, polars or pyarrow: pip install 'separatrix[engines]'. `to_dict()` needs none."
     )

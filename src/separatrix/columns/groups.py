@@ -56,9 +56,7 @@ def as_groups(values: Any, name: str = "sensitive_features") -> Coded:
     return intersect({own: as_levels(x, own) for own, x in group_columns(values, name).items()})
 
 
-def group_codes(
-    values: Any, groups: Sequence[Hashable], n: int, name: str, otherwise: int = -1
-) -> NDArray[np.intp]:
+def group_codes(values: Any, groups: Sequence[Hashable], n: int, name: str, otherwise: int = -1) -> NDArray[np.intp]:
     """Positions of the rows' groups in `groups`, one per row; an unknown group is an error."""
     codes = as_groups(values, name).places(groups, name, otherwise)
     if len(codes) != n:
@@ -69,9 +67,7 @@ def group_codes(
 def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, Any]:
     """One or several columns by name; columns without a name are called after the argument."""
     if values is None:
-        raise InputError(
-            f"`{name}` is missing. Pass one group per row, as an array, a series or a frame."
-        )
+        raise InputError(f"`{name}` is missing. Pass one group per row, as an array, a series or a frame.")
     if isinstance(values, Mapping):
         columns = {str(own): column for own, column in values.items()}
     elif (frame := as_frame(values, name)) is not None:
@@ -123,9 +119,7 @@ def intersect(parts: Mapping[str, Coded]) -> Coded:
     fused = np.ravel_multi_index([one.codes for one in coded], shape)
     here, codes = np.unique(fused, return_inverse=True)
     places = zip(*(at.tolist() for at in np.unravel_index(here, shape)), strict=True)
-    levels = tuple(
-        tuple(one.levels[i] for one, i in zip(coded, place, strict=True)) for place in places
-    )
+    levels = tuple(tuple(one.levels[i] for one, i in zip(coded, place, strict=True)) for place in places)
     check_levels(levels, " & ".join(parts))
     return Coded(codes.astype(np.intp), levels)
 
@@ -167,9 +161,7 @@ def from_plain(level: Any) -> Any:
     return tuple(map(from_plain, level)) if isinstance(level, list) else level
 
 
-def edges_of(
-    columns: Mapping[str, Any], categorical: Sequence[str] = ()
-) -> dict[str, tuple[float, ...]]:
+def edges_of(columns: Mapping[str, Any], categorical: Sequence[str] = ()) -> dict[str, tuple[float, ...]]:
     """The edges of those sensitive columns that must be put into bins.
 
     >>> edges_of({"age": list(range(18, 66)), "race": [1, 2, 3] * 16})
@@ -239,9 +231,7 @@ def _bin(level: Hashable, edges: Sequence[float], labels: tuple[str, ...], name:
         return labels.index(str(level))
     text = level_text(level)
     if isinstance(level, bool) or not is_number(text):
-        raise InputError(
-            f"`{name}` holds {level!r}; its groups are made of numbers: {', '.join(labels)}."
-        )
+        raise InputError(f"`{name}` holds {level!r}; its groups are made of numbers: {', '.join(labels)}.")
     return int(np.searchsorted(edges, float(text), "right"))
 
 
@@ -295,9 +285,7 @@ class Grouping:
         if len(given) == 1 < len(self.columns):  # tuples: groups already
             return group_codes(values, self.groups, n, name, self._otherwise)
         if len(given) != len(self.columns):
-            raise InputError(
-                f"`{name}` must be the columns {', '.join(self.columns)}, got {len(given)} columns."
-            )
+            raise InputError(f"`{name}` must be the columns {', '.join(self.columns)}, got {len(given)} columns.")
         named = set(given) == set(self.columns)
         columns = given if named else dict(zip(self.columns, given.values(), strict=True))
         found = self._codes({own: columns[own] for own in self.columns})

@@ -49,14 +49,12 @@ def find_files(path: str | Path) -> list[Path]:
     files = [place for place in places if place.is_file()]
     if not files:
         raise InputError(
-            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' "
-            "needs quotes."
+            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' needs quotes."
         )
     endings = {Path(file.name.lower().removesuffix(".gz")).suffix for file in files}
     if len({_KINDS.get(ending) for ending in endings}) > 1 or not endings <= set(_KINDS):
         raise InputError(
-            f"{str(path)!r} is of kind {', '.join(sorted(endings)) or '?'}; pass .csv or .parquet "
-            "files of one kind."
+            f"{str(path)!r} is of kind {', '.join(sorted(endings)) or '?'}; pass .csv or .parquet files of one kind."
         )
     return files
 
@@ -79,9 +77,7 @@ def read_table(path: str | Path, only: Sequence[str] | None = None) -> dict[str,
     return named_columns(table, wanted or table.column_names, str(files[0]))
 
 
-def read_blocks(
-    path: Path, only: Sequence[str], rows: int
-) -> Iterator[tuple[Mapping[str, Any], float]]:
+def read_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[Mapping[str, Any], float]]:
     """Blocks of rows of a file of any size, and how much of it was read."""
     (file,) = find_files(path)
     return _parquet_blocks(file, only, rows) if _is_parquet(file) else text_blocks(file, only, rows)
@@ -254,9 +250,7 @@ class Source:
             raise InputError(f"The {many}" if len(table) else "The table has no rows.")
         columns: dict[str, Any] = {name: table[name].to_list() for name in table.columns}
         rows = np.asarray(columns["rows"], dtype=np.float64)
-        levels = [
-            self._levels(columns.pop(k), name, rows) for k, name in zip(inner, keys, strict=True)
-        ]
+        levels = [self._levels(columns.pop(k), name, rows) for k, name in zip(inner, keys, strict=True)]
         if weight is None:
             return Grouped(levels, rows, rows, rows, rows, 1.0, columns)
         scale = _largest_weight(columns, rows, weight)
@@ -296,8 +290,7 @@ class Source:
             checks += [
                 f"coalesce(bool_and(regexp_full_match({c}, {_NUMBER})), false) AND "
                 f"coalesce(bool_or(isfinite(TRY_CAST({c} AS DOUBLE))), false)",
-                f"coalesce(bool_and(regexp_full_match({c}, {_WHOLE})), false) AND "
-                f"count({c}) = count(*)",
+                f"coalesce(bool_and(regexp_full_match({c}, {_WHOLE})), false) AND count({c}) = count(*)",
             ]
         with self.reading():
             (answers,) = self.relation.aggregate(", ".join(checks)).fetchall()
@@ -348,9 +341,7 @@ def with_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str]) 
             f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
             for c in map(source._inner, numbers)
         }
-        table = source.relation.project(
-            ", ".join(parsed.get(c, c) for c in source.relation.columns)
-        )
+        table = source.relation.project(", ".join(parsed.get(c, c) for c in source.relation.columns))
         return replace(source, lazy=nw.from_native(table).lazy())
     schema = source.lazy.collect_schema()
     check_present(wanted, schema.names(), source.place)
@@ -376,16 +367,11 @@ def summed(values: Any, place: tuple[Any, ...], shape: tuple[int, ...]) -> Array
 
 def _largest_weight(columns: Mapping[str, Any], rows: Array, weight: str) -> float:
     if gone := int(rows.sum()) - sum(columns["w_there"]):
-        raise InputError(
-            f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
-            "weight."
-        )
+        raise InputError(f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a weight.")
     low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
     if not (low >= 0 and 0 < high < np.inf):
         bad = high if low >= 0 else low
-        raise InputError(
-            f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}."
-        )
+        raise InputError(f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}.")
     return float(high)
 
 
@@ -423,9 +409,7 @@ def _reading(place: str) -> Iterator[None]:
         raise DataError(f"{place} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def _parquet_blocks(
-    path: Path, only: Sequence[str], rows: int
-) -> Iterator[tuple[Mapping[str, Any], float]]:
+def _parquet_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[Mapping[str, Any], float]]:
     with _arrow(path) as (arrow, parquet), parquet.ParquetFile(path) as file:
         check_present(only, file.schema_arrow.names, str(path))
         total, done = max(file.metadata.num_rows, 1), 0

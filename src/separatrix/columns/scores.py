@@ -14,15 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.features import as_numbers
 from separatrix.columns.groups import as_groups, bin_labels, group_columns, quantile_edges
-from separatrix.columns.values import (
-    Coded,
-    Levels,
-    as_array,
-    as_levels,
-    check_lengths,
-    refuse_missing,
-    row_numbers,
-)
+from separatrix.columns.values import Coded, Levels, as_array, as_levels, check_lengths, refuse_missing, row_numbers
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
@@ -46,19 +38,12 @@ def scaled_weight(sample_weight: ArrayLike | None, n: int) -> tuple[Array | None
         return None, 1.0
     w = _numbers(sample_weight, "sample_weight").astype(np.float64)
     if w.shape != (n,):
-        raise InputError(
-            f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}."
-        )
+        raise InputError(f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}.")
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
-        raise InputError(
-            f"`sample_weight` must be finite and not negative, got {w[bad][0]} in row "
-            f"{row_numbers(bad)}."
-        )
+        raise InputError(f"`sample_weight` must be finite and not negative, got {w[bad][0]} in row {row_numbers(bad)}.")
     if not 0 < w.sum() < np.inf:
-        raise InputError(
-            "`sample_weight` is zero in every row. Give at least one row a positive weight."
-        )
+        raise InputError("`sample_weight` is zero in every row. Give at least one row a positive weight.")
     # only ratios matter, and squares of the largest floats overflow
     return np.asarray(w / w.max()), float(w.max())
 
@@ -129,9 +114,7 @@ def score_column(values: Any, name: str) -> NDArray[Any]:
     if s.dtype.kind == "f" and not np.isfinite([s.min(initial=0.0), s.max(initial=0.0)]).all():
         refuse_missing(np.isnan(s), name)
         row = int(np.flatnonzero(np.isinf(s))[0])
-        raise InputError(
-            f"`{name}` holds an infinite value in row {row:,}. Clip it to the largest finite score."
-        )
+        raise InputError(f"`{name}` holds an infinite value in row {row:,}. Clip it to the largest finite score.")
     return s
 
 

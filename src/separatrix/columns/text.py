@@ -87,9 +87,7 @@ def read_files(files: Sequence[Path], only: Sequence[str] | None = None) -> dict
     return {} if table is None else table.columns(_EMPTY)
 
 
-def text_blocks(
-    path: Path, only: Sequence[str], rows: int
-) -> Iterator[tuple[dict[str, Values], float]]:
+def text_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[dict[str, Values], float]]:
     """Blocks of rows of a CSV file as text, and how much of the file was read.
 
     A type follows from the whole column, which a block does not show: use `as_numbers` for numbers.
@@ -152,11 +150,7 @@ class _Text:
 
 
 def typed(
-    codes: NDArray[Any],
-    texts: Sequence[Any],
-    missing: frozenset[str] = _EMPTY,
-    *,
-    numbers: bool = True,
+    codes: NDArray[Any], texts: Sequence[Any], missing: frozenset[str] = _EMPTY, *, numbers: bool = True
 ) -> Values:
     """The dialect: numbers if all texts are, else categories; code -1 is missing.
 
@@ -223,9 +217,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
             plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8."
-        ) from error
+        raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
     except OSError as error:
@@ -243,10 +235,7 @@ def _distinct(names: Iterable[str], source: str, numbered: bool) -> list[str]:
     out: dict[str, None] = {}  # in their order
     for name in (name.removeprefix("\ufeff") for name in names):
         if name in out and name.strip() and not numbered:
-            raise InputError(
-                f"{source} has two columns of the name {name!r}. Rename one of them in its first "
-                "line."
-            )
+            raise InputError(f"{source} has two columns of the name {name!r}. Rename one of them in its first line.")
         again, count = name, 0
         while again in out:
             count += 1

@@ -86,9 +86,7 @@ class Coded:
         A level that is not there has the position `otherwise`; without one it is an error.
         """
         position = _axis_places(axis)
-        places = [
-            position.get(level, position.get(_key(level), otherwise)) for level in self.levels
-        ]
+        places = [position.get(level, position.get(_key(level), otherwise)) for level in self.levels]
         place = np.array(places, dtype=np.intp)
         if unknown := list(compress(self.levels, place < 0)):
             raise InputError(
@@ -204,15 +202,12 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
             refuse_missing(np.isnan(x), name)
         if np.isinf(x).any():
             raise InputError(
-                f"`{name}` holds an infinite value in row {row_numbers(np.isinf(x))}; labels and "
-                "groups are finite."
+                f"`{name}` holds an infinite value in row {row_numbers(np.isinf(x))}; labels and groups are finite."
             )
     if x.dtype.kind in "mM" and not missing:
         refuse_missing(np.isnat(x), name)
     if x.dtype.kind in "cV":
-        raise InputError(
-            f"`{name}` holds {x.dtype}, such as {x[:1].tolist()}; labels and groups are categories."
-        )
+        raise InputError(f"`{name}` holds {x.dtype}, such as {x[:1].tolist()}; labels and groups are categories.")
     return x
 
 
@@ -276,9 +271,7 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
     try:
         levels = list(dict.fromkeys(x.tolist()))
     except TypeError as error:
-        raise InputError(
-            f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers."
-        ) from error
+        raise InputError(f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers.") from error
     known = [level for level in levels if not is_missing(level)]
     if not missing and len(known) < len(levels):
         refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
@@ -286,9 +279,7 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
     known = [level.item() if isinstance(level, np.floating) else level for level in known]
     for level in known:
         if isinstance(level, complex) or (isinstance(level, float) and np.isinf(level)):
-            raise InputError(
-                f"`{name}` holds {level!r}; labels and groups are categories or finite numbers."
-            )
+            raise InputError(f"`{name}` holds {level!r}; labels and groups are categories or finite numbers.")
     known = in_order(known)
     position = {level: code for code, level in enumerate(known)}
     codes = (position.get(value, -1) for value in x.tolist())  # what is missing is not there

@@ -135,13 +135,7 @@ def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
     return np.array([*kept, len(at) - 1][: len(at)], dtype=np.intp)
 
 
-def cmi_of_scores(
-    score: Array,
-    cell: Codes,
-    shape: tuple[int, int],
-    at: Array,
-    weight: Array | None = None,
-) -> Value:
+def cmi_of_scores(score: Array, cell: Codes, shape: tuple[int, int], at: Array, weight: Array | None = None) -> Value:
     """v = I(U; Z | Y) of the soft bins of a score, and ∂v/∂s for fixed centres.
 
     Args:
@@ -180,9 +174,7 @@ def cmi_of_scores(
     return Value(_mean(table, g), rows)
 
 
-def cmi_of_draws(
-    p: Array, cell: Codes, shape: tuple[int, int], weight: Array | None = None
-) -> Value:
+def cmi_of_draws(p: Array, cell: Codes, shape: tuple[int, int], weight: Array | None = None) -> Value:
     r"""v = I(U; Z | Y) of a draw from the posterior, the paper's, and its derivative at the logits.
 
     .. math:: \frac{\partial v}{\partial l_i}

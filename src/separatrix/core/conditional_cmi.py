@@ -149,9 +149,7 @@ class ConditionalCMI:
         return Value(v, h - w * (level[self.block] + self.x * slope[self.block]))
 
 
-def rank_violation(
-    y: Array, u: Array, z: Codes, n_groups: int, weight: Array | None = None, *, bins: int = 8
-) -> float:
+def rank_violation(y: Array, u: Array, z: Codes, n_groups: int, weight: Array | None = None, *, bins: int = 8) -> float:
     """v of conditional ranks by counting, less its leading bias: for rows that a map did not see.
 
     The ranks V = F(U | Y) are counted in `bins` bins and up to 8 bands of the outcome, so it is

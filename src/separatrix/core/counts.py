@@ -66,9 +66,7 @@ class CountTable:
         if not (rows >= 0 and rows.is_integer()):
             raise InputError(f"`rows` must be a whole number, not negative, got {self.rows!r}.")
         if self.moments is not None and np.shape(self.moments) != (*shape, shape[2]):
-            raise InputError(
-                f"`moments` has the shape {np.shape(self.moments)}, not {(*shape, shape[2])}."
-            )
+            raise InputError(f"`moments` has the shape {np.shape(self.moments)}, not {(*shape, shape[2])}.")
         if not 0.0 < one_number(self.scale, "scale") < np.inf:
             raise InputError(f"`scale` must be a positive number, got {self.scale!r}.")
         object.__setattr__(self, "counts", counts)

@@ -99,15 +99,11 @@ def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | Non
             return None
         depth = union.bit_length()
         if depth > len(planes):
-            planes = np.concatenate(
-                [np.zeros((depth - len(planes), planes.shape[1]), np.uint8), planes]
-            )
+            planes = np.concatenate([np.zeros((depth - len(planes), planes.shape[1]), np.uint8), planes])
         code, one = spare[:, : len(block)]
         np.copyto(code, block, casting="unsafe")
         for k in range(depth):  # packbits takes what is not zero for a one
-            packed = np.packbits(
-                code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=one)
-            )
+            packed = np.packbits(code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=one))
             planes[len(planes) - 1 - k, a // 8 : a // 8 + len(packed)] = packed
     return planes.view(np.uint64)
 
@@ -124,9 +120,7 @@ def _cells(planes: NDArray[np.uint64], rows: int) -> Array:
     for subset in range(1, 1 << k):
         rest, size = subset & (subset - 1), subset.bit_count()
         last = planes[k - (subset ^ rest).bit_length()]
-        words[size - 1] = (
-            np.bitwise_and(words[size - 2], last, out=spare[size - 1]) if rest else last
-        )
+        words[size - 1] = np.bitwise_and(words[size - 2], last, out=spare[size - 1]) if rest else last
         count[subset] = np.add.reduce(np.bitwise_count(words[size - 1], out=ones), dtype=np.int64)
     count = count.reshape((2,) * k)
     for axis in range(k):  # rows without the bit = all rows − rows with it
@@ -135,9 +129,7 @@ def _cells(planes: NDArray[np.uint64], rows: int) -> Array:
     return count
 
 
-def _count_fused(
-    codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int
-) -> Array:
+def _count_fused(codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int) -> Array:
     """Count the rows chunk by chunk as one word each, with each column's code in its own bits."""
     cells = 1 << sum(bits)
     kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp

@@ -141,9 +141,7 @@ def concave_envelope(violation: ArrayLike, utility: ArrayLike) -> Envelope:
     v, u = _points(violation, utility)
     front = pareto(v, u)
     if not len(front):
-        raise InputError(
-            "There are no points: every violation or utility is NaN, or none was passed."
-        )
+        raise InputError("There are no points: every violation or utility is NaN, or none was passed.")
     hull: list[int] = []
     for i in front.tolist():
         while len(hull) > 1 and _turns_left(v, u, hull[-2], hull[-1], i):
@@ -220,13 +218,10 @@ def _turns_left(v: Array, u: Array, a: int, b: int, c: int) -> bool:
 def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
     v, u = as_floats(violation, "violation"), as_floats(utility, "utility")
     if v.ndim != 1 or v.shape != u.shape:
-        raise InputError(
-            f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}."
-        )
+        raise InputError(f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}.")
     if np.isinf(v).any() or np.isinf(u).any():
         raise InputError(
-            "A violation or utility is infinite. Both are finite for finite data; pass NaN for a "
-            "lost run."
+            "A violation or utility is infinite. Both are finite for finite data; pass NaN for a lost run."
         )
     return v, u
 
@@ -240,9 +235,7 @@ def _levels(violation: ArrayLike) -> Array:
 
 def _check_reference(v_max: float) -> None:
     if not (np.isfinite(v_max) and v_max > 0.0):
-        raise InputError(
-            f"The reference violation `v_max` must be positive and finite, got {v_max}."
-        )
+        raise InputError(f"The reference violation `v_max` must be positive and finite, got {v_max}.")
 
 
 @dataclass(frozen=True)

@@ -196,8 +196,7 @@ def accuracy(counts: ArrayLike) -> Array:
     p = law(counts).sum(-2)
     if p.shape[-2] != p.shape[-1]:
         raise InputError(
-            f"accuracy needs the predictions to be the labels, got {p.shape[-2]} labels and "
-            f"{p.shape[-1]} predictions."
+            f"accuracy needs the predictions to be the labels, got {p.shape[-2]} labels and {p.shape[-1]} predictions."
         )
     return np.trace(p, axis1=-2, axis2=-1)
 
@@ -231,26 +230,20 @@ def law(counts: ArrayLike) -> Array:
     if not np.isfinite(total).all():
         raise InputError("`counts` sums to more than a number can hold. Divide them first.")
     if p.size == 0 or (total <= 0).any():
-        raise InputError(
-            f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass rows to count."
-        )
+        raise InputError(f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass rows to count.")
     return p / total
 
 
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1), most often a percentage."""
     if not 0.0 < one_number(confidence, "confidence") < 1.0:
-        raise InputError(
-            f"`confidence` must lie strictly between 0 and 1, got {confidence}. For 95 % pass 0.95."
-        )
+        raise InputError(f"`confidence` must lie strictly between 0 and 1, got {confidence}. For 95 % pass 0.95.")
 
 
 def _under_separation(p: Array) -> Array:
     """The law with the same (y, z) and (y, u) margins in which U ⟂ Z | Y."""
     of_label = p.sum((-2, -1), keepdims=True)
-    share = np.divide(
-        p.sum(-1, keepdims=True), of_label, out=np.zeros_like(p[..., :1]), where=of_label > 0
-    )
+    share = np.divide(p.sum(-1, keepdims=True), of_label, out=np.zeros_like(p[..., :1]), where=of_label > 0)
     q = share * p.sum(-2, keepdims=True)
     # only an underflow of p² (weights 1e-154 apart) can make q vanish
     return np.where((q == 0) & (p > 0), p, q)
@@ -290,9 +283,7 @@ def relative_entropy(x: Array, m: Array) -> Array:
     ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
     with np.errstate(divide="ignore"):
         logarithm = np.where(
-            ratio > 0.5,
-            np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)),
-            np.log(ratio),
+            ratio > 0.5, np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)), np.log(ratio)
         )
     return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
 

@@ -70,9 +70,7 @@ class Criterion:
 
     def information(self, counts: Array) -> Array:
         """The criterion's information in nats, from counts (..., y, z, u)."""
-        return information.conditional_mutual_information(
-            self.view(np.asarray(counts, dtype=np.float64))
-        )
+        return information.conditional_mutual_information(self.view(np.asarray(counts, dtype=np.float64)))
 
     def gap(self, counts: Array) -> Array:
         """The largest distance between two groups: mean or maximum over what is known.

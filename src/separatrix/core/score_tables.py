@@ -212,9 +212,7 @@ class ScoreTable:
         group = self.cell % self.cell.dtype.type(len(self.groups))
         by_group = {
             name: _area(
-                self.atom[group == z],
-                positive[group == z],
-                None if self.weight is None else self.weight[group == z],
+                self.atom[group == z], positive[group == z], None if self.weight is None else self.weight[group == z]
             )
             for z, name in enumerate(self.groups)
         }
@@ -352,9 +350,7 @@ def gap_curve(counts: Array) -> Array:
     return _mean_spread(rates, rates, np.zeros(counts.shape[-3:-1]), clipped=True)
 
 
-def _opened(
-    table: ScoreTable, coarse: Binned, j: int, stop: int, before: Array
-) -> tuple[Array, Array]:
+def _opened(table: ScoreTable, coarse: Binned, j: int, stop: int, before: Array) -> tuple[Array, Array]:
     """Rates (y, z, atom) after each atom of bin j, and the atoms' scores."""
     rows = slice(int(coarse.starts[j]), stop)
     cell, atom = table.cell[rows], table.atom[rows]

@@ -63,9 +63,7 @@ class ArrayModel(ClassifierMixin, BaseEstimator, ABC):
         n_labels = model._set(arrays)
         model.classes_ = np.arange(n_labels) if classes is None else np.asarray(classes)
         if model.classes_.shape != (n_labels,):
-            raise InputError(
-                f"`classes` must name the {n_labels} labels of this model, got {classes!r}."
-            )
+            raise InputError(f"`classes` must name the {n_labels} labels of this model, got {classes!r}.")
         return model
 
     @abstractmethod
@@ -161,11 +159,7 @@ class Network(ArrayModel):
         return self.fit_folds(X, y, [None], sample_weight)[0]
 
     def fit_folds(
-        self,
-        X: Any,
-        y: ArrayLike,
-        rows: Sequence[NDArray[Any] | None],
-        sample_weight: NDArray[Any] | None = None,
+        self, X: Any, y: ArrayLike, rows: Sequence[NDArray[Any] | None], sample_weight: NDArray[Any] | None = None
     ) -> list[Network]:
         """One network for each set of training rows (None: all), trained as one stack."""
         matrix, labels = as_matrix(X), np.asarray(y)
@@ -219,9 +213,7 @@ def as_matrix(X: Any, columns: int | None = None) -> Matrix:
         raise InputError(f"`X` must be a matrix with {wanted}, got shape {rows.shape}.")
     if np.isinf(rows).any():
         row = int(np.flatnonzero(np.isinf(rows).any(1))[0])
-        raise InputError(
-            f"`X` holds an infinite value in row {row:,}. Replace it, or make it missing (NaN)."
-        )
+        raise InputError(f"`X` holds an infinite value in row {row:,}. Replace it, or make it missing (NaN).")
     return rows
 
 
@@ -289,9 +281,7 @@ class BoostedTrees(ArrayModel):
         joined = self._joined(rows)
         joined[:, np.isnan(joined).all(0)] = 0.0  # scikit-learn cannot bin what is never known
         settings = _settings(*joined.shape)
-        model = HistGradientBoostingClassifier(
-            **settings, max_bins=_BINS, early_stopping=False, random_state=0
-        )
+        model = HistGradientBoostingClassifier(**settings, max_bins=_BINS, early_stopping=False, random_state=0)
         few = joined.size < _THREADS
         with threadpool_limits(1, "openmp") if few else nullcontext():
             model.fit(joined, labels, sample_weight)

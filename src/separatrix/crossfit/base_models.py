@@ -38,11 +38,7 @@ _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
 NAMES = {  # in words
     "trees": "boosted trees", "logistic": "logistic regression", "network": "network"
 }  # fmt: skip
-_OWN: dict[str, type[ArrayModel]] = {
-    "trees": BoostedTrees,
-    "logistic": Logistic,
-    "network": Network,
-}
+_OWN: dict[str, type[ArrayModel]] = {"trees": BoostedTrees, "logistic": Logistic, "network": Network}
 
 
 def base_model_named(name: str) -> Any:
@@ -54,9 +50,7 @@ def base_model_named(name: str) -> Any:
     GaussianNB()
     """
     if name == "network" and find_spec("torch") is None:
-        raise MissingExtraError(
-            "The base model 'network' needs torch: pip install 'separatrix[torch]'."
-        )
+        raise MissingExtraError("The base model 'network' needs torch: pip install 'separatrix[torch]'.")
     return _OWN[name]() if name in _OWN else _imported(name)
 
 
@@ -97,9 +91,7 @@ def to_arrays(model: Any) -> dict[str, NDArray[Any]] | None:
     return model.arrays() if isinstance(model, ArrayModel) else None
 
 
-def from_arrays(
-    kind: str, arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None
-) -> Any:
+def from_arrays(kind: str, arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Any:
     """The model whose `kind` and `to_arrays` these are; `classes` are the labels, else 0, 1, …
 
     >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
@@ -120,8 +112,7 @@ def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) ->
     prefix, last = last_step(fitted)
     if not has_fit_parameter(last, "sample_weight"):
         raise InputError(
-            f"{type(last).__name__} takes no `sample_weight`: fit without weights, or use another "
-            "`estimator`."
+            f"{type(last).__name__} takes no `sample_weight`: fit without weights, or use another `estimator`."
         )
     return fitted.fit(X, y, **{f"{prefix}sample_weight": sample_weight})
 
@@ -212,17 +203,13 @@ def _as_posteriors(X: Any, n_labels: int) -> Array:
     try:
         q = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`X` must be probabilities, since no model makes them: {error}."
-        ) from error
+        raise InputError(f"`X` must be probabilities, since no model makes them: {error}.") from error
     if q.ndim == 2 and q.shape[1] == 1:
         q = q[:, 0]
     if q.ndim == 1 and n_labels == 2:
         q = np.stack([1.0 - q, q], axis=1)
     if q.ndim != 2 or q.shape[1] != n_labels:
-        raise InputError(
-            f"`X` must be probabilities, in {n_labels} columns, got shape {np.shape(X)}."
-        )
+        raise InputError(f"`X` must be probabilities, in {n_labels} columns, got shape {np.shape(X)}.")
     return check_posteriors(q, "X")
 
 
@@ -260,9 +247,7 @@ class JointModel(BaseEstimator):
         self.label_model = label_model
         self.group_model = group_model
 
-    def fit(
-        self, X: Any, y: NDArray[Any], z: NDArray[Any], sample_weight: Array | None = None
-    ) -> JointModel:
+    def fit(self, X: Any, y: NDArray[Any], z: NDArray[Any], sample_weight: Array | None = None) -> JointModel:
         """Fit both classifiers.
 
         Args:
@@ -304,12 +289,9 @@ class JointModel(BaseEstimator):
         frame = nw.from_native(X, pass_through=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):
             new = (
-                nw.new_series(f"{_COLUMN}{g}", each[:, g], backend=frame.implementation)
-                for g in range(each.shape[1])
+                nw.new_series(f"{_COLUMN}{g}", each[:, g], backend=frame.implementation) for g in range(each.shape[1])
             )
-            return nw.concat(
-                [frame, *(column.to_frame() for column in new)], how="horizontal"
-            ).to_native()
+            return nw.concat([frame, *(column.to_frame() for column in new)], how="horizontal").to_native()
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.dtype.kind not in "fiub":
             raise InputError(
@@ -377,9 +359,7 @@ def with_group(rows: Any, z: NDArray[np.intp], count: int) -> NDArray[Any]:
     return np.hstack([np.eye(count, dtype=np.float32)[z], np.asarray(rows)])
 
 
-def holding_columns(
-    X: Any, z: NDArray[np.intp], sensitive: Mapping[str, Any], named: Any = None
-) -> tuple[int, ...]:
+def holding_columns(X: Any, z: NDArray[np.intp], sensitive: Mapping[str, Any], named: Any = None) -> tuple[int, ...]:
     """The places of the columns of X that hold the group.
 
     Args:
@@ -403,9 +383,7 @@ def holding_columns(
     first = np.unique(z, return_index=True)[1]
     place = np.searchsorted(z[first], z)
     return tuple(
-        i
-        for i, column in enumerate(columns)
-        if i in given_places or _recodes(_values(column), raw, first, place)
+        i for i, column in enumerate(columns) if i in given_places or _recodes(_values(column), raw, first, place)
     )
 
 
@@ -432,19 +410,14 @@ def _values(column: Any) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _recodes(
-    column: NDArray[Any], raw: Sequence[NDArray[Any]], first: NDArray[np.intp], place: NDArray[Any]
-) -> bool:
+def _recodes(column: NDArray[Any], raw: Sequence[NDArray[Any]], first: NDArray[np.intp], place: NDArray[Any]) -> bool:
     """Whether a column is a sensitive one, or is decided by the group and tells groups apart."""
     one_each = column[first]  # the value in each group's first row
     if bool((one_each[place[:_FIRST]] == column[:_FIRST]).all()):
         told = any(one_each[0] != other for other in one_each[1:])
         return told and bool((one_each[place] == column).all())
     same = [one for one in raw if one.shape == column.shape]
-    return any(
-        bool((one[:_FIRST] == column[:_FIRST]).all()) and bool((one == column).all())
-        for one in same
-    )
+    return any(bool((one[:_FIRST] == column[:_FIRST]).all()) and bool((one == column).all()) for one in same)
 
 
 def listed_names(names: Any) -> list[Any]:

@@ -107,11 +107,7 @@ def plan_fits(bases: Sequence[str]) -> list[Fit]:
 
 
 def fit_piece(
-    fit: Fit,
-    X: Any,
-    fold: Folds,
-    train: Callable[[Any, NDArray[np.intp]], Any],
-    score: Callable[[Any, Any], Array],
+    fit: Fit, X: Any, fold: Folds, train: Callable[[Any, NDArray[np.intp]], Any], score: Callable[[Any, Any], Array]
 ) -> Piece:
     """Fit one model and score the rows that it did not see.
 

@@ -145,8 +145,7 @@ def cross_fit(
         model = None if isinstance(estimator, str) else estimator
         if reads == "joint" and not isinstance(model, JointModel | None):
             raise InputError(
-                '`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got '
-                f"{type(estimator).__name__}."
+                f'`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got {type(estimator).__name__}.'
             )
         return CrossFit(model, _scored(model, X, reads, classes, shape), reads)
     splits = splits_of(cv, y, z, groups, random_state, labels=reads != "value")
@@ -191,13 +190,7 @@ def _scored(model: Any, X: Any, reads: str, classes: NDArray[Any], shape: tuple[
 
 
 def splits_of(
-    cv: Any,
-    y: NDArray[Any],
-    z: Rows,
-    groups: ArrayLike | None = None,
-    random_state: Any = 0,
-    *,
-    labels: bool = True,
+    cv: Any, y: NDArray[Any], z: Rows, groups: ArrayLike | None = None, random_state: Any = 0, *, labels: bool = True
 ) -> list[Split]:
     """The rows to fit on and to score of every fold; every row is scored exactly once.
 
@@ -229,8 +222,7 @@ def splits_of(
         pairs = cv
     else:
         raise InputError(
-            '`cv` must be a number of folds, at least 2, a splitter, an iterable or "prefit", got '
-            f"{cv!r}."
+            f'`cv` must be a number of folds, at least 2, a splitter, an iterable or "prefit", got {cv!r}.'
         )
     try:
         splits = [(np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)) for a, b in pairs]
@@ -264,8 +256,7 @@ def seed_from(random_state: Any) -> int:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(
-            "`random_state` must be a whole number from 0 on, None or a RandomState, got "
-            f"{random_state!r}."
+            f"`random_state` must be a whole number from 0 on, None or a RandomState, got {random_state!r}."
         ) from error
 
 
@@ -273,9 +264,7 @@ def is_given(estimator: Any, cv: Any, kind: str = "classifier") -> bool:
     """Whether nothing is to be fitted: X is the scores, or the model is used as it is."""
     if isinstance(estimator, str):
         if estimator != PRECOMPUTED:
-            raise InputError(
-                f"`estimator` must be a {kind}, None or {PRECOMPUTED!r}, got {estimator!r}."
-            )
+            raise InputError(f"`estimator` must be a {kind}, None or {PRECOMPUTED!r}, got {estimator!r}.")
         return True
     prefit = isinstance(cv, str) and cv == "prefit"
     if prefit and estimator is None:

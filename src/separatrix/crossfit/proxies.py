@@ -103,9 +103,7 @@ def leaks(X: Any, y: Codes, *, random_state: int = 0) -> dict[str, float]:
     return {name: area for name, area in areas.items() if area >= _LEAK}
 
 
-def _looked_at(
-    X: Any, codes: NDArray[Any], random_state: int
-) -> tuple[dict[str, Values], Codes, Codes]:
+def _looked_at(X: Any, codes: NDArray[Any], random_state: int) -> tuple[dict[str, Values], Codes, Codes]:
     """Columns by name, what is told from them, and the fold of every row; at most 20,000 rows."""
     by_place = isinstance(X, list | np.ndarray)
     names = [f"x{i}" for i in range(np.shape(X)[1])] if by_place else column_names(X, "X")

@@ -29,8 +29,7 @@ from separatrix.io import Stages
 Kind = Literal["income", "employment"]
 Columns = dict[str, NDArray[np.float64]]
 INCOME = File(
-    ("acs/acs_income_2018_1yr_us.parquet",),
-    ("5ecde6a3900a974ec0011c345be387e7df0539b273d5d1adeb2b94d64e773ca0",),
+    ("acs/acs_income_2018_1yr_us.parquet",), ("5ecde6a3900a974ec0011c345be387e7df0539b273d5d1adeb2b94d64e773ca0",)
 )
 EMPLOYMENT = File(
     ("acs/acs_pums_2018_1yr_person_14states.parquet",),
@@ -146,10 +145,7 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
         chosen = _states_here() if states is None else [name.lower() for name in states]
         for state in chosen:
             if state not in _FIPS:
-                raise InputError(
-                    f"There is no state {state!r}; use postal codes such as 'vt' "
-                    f"({', '.join(_FIPS)})."
-                )
+                raise InputError(f"There is no state {state!r}; use postal codes such as 'vt' ({', '.join(_FIPS)}).")
         if not chosen:
             raise DataError(
                 f"No ACS data here. {where_to_put(_census_file('us'))} The csv_pXX.zip of some "
@@ -165,9 +161,7 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
     top = codes[np.argsort(-counts, kind="stable")[:20]]  # ties: the smaller code
     usable = np.isin(occupation, top) & ~np.isnan(columns["RAC1P"])
     if not usable.any():
-        raise DataError(
-            f"No record with an occupation in {', '.join(read_from)}. Are these 2018 person files?"
-        )
+        raise DataError(f"No record with an occupation in {', '.join(read_from)}. Are these 2018 person files?")
     rows = {name: x[usable] for name, x in columns.items()}
     return Records(kind, rows, read_from, note, int((~usable).sum()))
 
@@ -224,9 +218,7 @@ def _check_person_file(content: bytes) -> None:
         raise ValueError("neither a zip file nor a CSV file of person records")
 
 
-def _read_census(
-    states: Sequence[str], wanted: Sequence[str], kind: str
-) -> tuple[Columns, dict[str, str]]:
+def _read_census(states: Sequence[str], wanted: Sequence[str], kind: str) -> tuple[Columns, dict[str, str]]:
     filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
     needed = tuple(dict.fromkeys((*wanted, *filters)))
     parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in wanted}

@@ -78,11 +78,7 @@ class Dataset:
         return ", ".join(dict.fromkeys(place for place in places if place)) or "generated"
 
     def card(
-        self,
-        name: str,
-        read_from: Mapping[str, str],
-        dropped: tuple[str, ...] = (),
-        notes: tuple[str, ...] = (),
+        self, name: str, read_from: Mapping[str, str], dropped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
     ) -> Card:
         """The card of one reading."""
         about = (name, self.title, self.source, self.licence, self.citation)
@@ -151,9 +147,7 @@ class Data:
         object.__setattr__(self, "card", replace(self.card, counts=counts))
 
     @staticmethod
-    def from_columns(
-        y: Coded, z: Coded, columns: Columns, plan: Preprocessing, card: Card, **more: Any
-    ) -> Data:
+    def from_columns(y: Coded, z: Coded, columns: Columns, plan: Preprocessing, card: Card, **more: Any) -> Data:
         """Labels, groups and raw columns, with `plan` fitted to all rows; `more` as in `Data`."""
         codes = y.codes.astype(np.intp), z.codes.astype(np.intp)
         return Data(*codes, y.levels, z.levels, card, columns, plan.fit(columns), **more)
@@ -194,11 +188,7 @@ class Data:
 
 
 def folds(
-    y: ArrayLike,
-    z: ArrayLike,
-    n_folds: int = 5,
-    random_state: int = 0,
-    units: ArrayLike | None = None,
+    y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0, units: ArrayLike | None = None
 ) -> NDArray[np.intp]:
     """The fold of each row, stratified on the cells (y, z).
 
@@ -226,9 +216,7 @@ def folds(
         _, first, unit = np.unique(who, return_index=True, return_inverse=True)
         return folds(y_codes[first], z_codes[first], n_folds, random_state)[unit]
     if not 2 <= n_folds <= n:
-        raise InputError(
-            f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}."
-        )
+        raise InputError(f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}.")
     rng = np.random.default_rng(check_seed(random_state))
     shuffled = rng.permutation(n)
     cell = y_codes.astype(np.intp) * len(groups) + z_codes

@@ -20,11 +20,7 @@ from pathlib import Path
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.io import whole_file, working
 
-_UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.decompress,
-    ".xz": lzma.decompress,
-}
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 @dataclass(frozen=True)
@@ -114,9 +110,7 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
     try:
         content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(
-            f"{path} is damaged or truncated ({error}). Delete it and get it again."
-        ) from error
+        raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 and digest not in file.sha256:
         known = " or ".join(right[:12] + "…" for right in file.sha256)
@@ -129,9 +123,7 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
         try:
             file.check(content)
         except ValueError as error:
-            raise DataError(
-                f"{path} is damaged or truncated ({error}). Delete it and get it again."
-            ) from error
+            raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     return Blob(content, origin, digest)
 
 
@@ -141,9 +133,7 @@ def where_to_put(file: File) -> str:
     folder = Path(chosen) if chosen else cache_folder()
     hint = "" if chosen else " (or set SEPARATRIX_DATA to the folder that holds it)"
     source = f", from {file.url}" if file.url else ""
-    return (
-        f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
-    )
+    return f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
 
 
 def _download(file: File) -> Blob:

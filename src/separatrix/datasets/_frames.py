@@ -22,31 +22,10 @@ from separatrix.columns.features import (
     raw_values,
     take,
 )
-from separatrix.columns.frames import (
-    check_present,
-    column_names,
-    given,
-    named_columns,
-    names_of,
-)
-from separatrix.columns.groups import (
-    FEW,
-    OTHER,
-    Grouping,
-    bin_labels,
-    edges_of,
-    intersect,
-    numbers_of,
-)
+from separatrix.columns.frames import check_present, column_names, given, named_columns, names_of
+from separatrix.columns.groups import FEW, OTHER, Grouping, bin_labels, edges_of, intersect, numbers_of
 from separatrix.columns.readers import read_table
-from separatrix.columns.values import (
-    Coded,
-    as_levels,
-    check_lengths,
-    encode,
-    listed,
-    row_numbers,
-)
+from separatrix.columns.values import Coded, as_levels, check_lengths, encode, listed, row_numbers
 from separatrix.core.numbers import one_of, whole_number
 from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
@@ -121,8 +100,7 @@ def from_frame(
         for column in columns_named:
             if column in role_of:
                 raise InputError(
-                    f"Column {column!r} is named twice, in `{role_of[column]}` and in `{role}`. "
-                    "Name it once."
+                    f"Column {column!r} is named twice, in `{role_of[column]}` and in `{role}`. Name it once."
                 )
             role_of[column] = role
     named = named_columns(frame, [name for name in names if name not in set(drop)], "frame")
@@ -162,11 +140,7 @@ def plan(frame: Any) -> Preprocessing:
 
 
 def _planned(
-    columns: Columns,
-    keep: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    cap: int = 50,
-    min_level_rows: int = 1,
+    columns: Columns, keep: Sequence[str] = (), categorical: Sequence[str] = (), cap: int = 50, min_level_rows: int = 1
 ) -> tuple[Preprocessing, tuple[str, ...]]:
     """The features of raw columns, and what was left out and why."""
     if cap < 1:
@@ -190,25 +164,19 @@ def _planned(
             features.append(category if coded and dates != "iso" else number)
     if suspicious:
         warnings.warn(
-            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or "
-            "in `keep` to use.",
+            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or in `keep` to use.",
             UserWarning,
             stacklevel=3,
         )
     if not features:
-        raise InputError(
-            f"No feature is left of {', '.join(columns) or 'no columns'}. {' '.join(dropped)}"
-        )
+        raise InputError(f"No feature is left of {', '.join(columns) or 'no columns'}. {' '.join(dropped)}")
     return Preprocessing(tuple(features)), tuple(dropped)
 
 
 def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> None:
     for what, wanted in arguments.items():
         if isinstance(wanted, str):
-            raise InputError(
-                f"`{what}` must be a list of column names, got the text {wanted!r}. Pass "
-                f"[{wanted!r}]."
-            )
+            raise InputError(f"`{what}` must be a list of column names, got the text {wanted!r}. Pass [{wanted!r}].")
         check_present(wanted, names, f"`{what}`: the table")
 
 
@@ -287,10 +255,7 @@ def _labels(values: Any, column: str, positive: Any = None) -> Coded:
 
 
 def _groups(
-    parts: Mapping[str, Any],
-    missing_groups: MissingGroups,
-    categorical: Sequence[str],
-    min_level_rows: int,
+    parts: Mapping[str, Any], missing_groups: MissingGroups, categorical: Sequence[str], min_level_rows: int
 ) -> tuple[Coded, Grouping, NDArray[np.intp] | None, list[str]]:
     """The groups of one or several columns.
 
@@ -309,10 +274,7 @@ def _groups(
     edges = edges_of(parts, categorical)
     for column, own_edges in edges.items():
         bands = bin_labels(own_edges)
-        notes.append(
-            f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: "
-            f"{', '.join(bands)}."
-        )
+        notes.append(f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: {', '.join(bands)}.")
     missing = {column: as_levels(x, column, missing=True).missing for column, x in parts.items()}
     missing = {column: rows for column, rows in missing.items() if rows.any()}
     rows = _rows_with_groups(missing, missing_groups, notes) if missing else None
@@ -325,8 +287,7 @@ def _groups(
     z, grouping = replace(plan, missing=own_group).merged(intersect(checked), min_level_rows)
     if grouping.other:
         notes.append(
-            f"{', '.join(f'`{c}`' for c in parts)}: groups of fewer than {min_level_rows} rows are "
-            f'joined as "{OTHER}".'
+            f'{", ".join(f"`{c}`" for c in parts)}: groups of fewer than {min_level_rows} rows are joined as "{OTHER}".'
         )
     return z, grouping, rows, notes
 
@@ -355,9 +316,7 @@ def _rows_with_groups(
 def _checked_levels(coded: Coded, column: str, role: str) -> Coded:
     """A target or sensitive column: 2 to 100 levels, of kinds that JSON holds."""
     if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
-        raise InputError(
-            f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers."
-        )
+        raise InputError(f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers.")
     if not 2 <= len(coded.levels) <= MAX_LABELS:
         raise InputError(
             f"The {role} column `{column}` has {len(coded.levels):,} levels "

@@ -249,9 +249,7 @@ class Preprocessing:
     def _fitted(self, data: Any, rows: NDArray[Any] | None, how: str) -> Preprocessing:
         columns = raw_columns(data, self.columns)
         columns = columns if rows is None else take(columns, rows)
-        return Preprocessing(
-            tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features)
-        )
+        return Preprocessing(tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features))
 
     def transform(self, data: Any) -> Matrix:
         """The matrix of raw rows (a dataframe or mapping); other columns are ignored."""

@@ -21,11 +21,7 @@ _AT_LEAST = 5  # rows of every group
 
 
 def load(
-    *,
-    columns: _acs.Kind = "income",
-    states: str | Sequence[str] | None = None,
-    n: int = 2_576,
-    random_state: int = 0,
+    *, columns: _acs.Kind = "income", states: str | Sequence[str] | None = None, n: int = 2_576, random_state: int = 0
 ) -> Data:
     """A small sample of complete rows.
 
@@ -42,9 +38,7 @@ def load(
     missing = f"{len(records) - len(complete):,} rows with a missing value."
     if columns == "employment":
         if not len(complete):
-            raise InputError(
-                "No complete row of the employment columns in these files. Pass more `states`."
-            )
+            raise InputError("No complete row of the employment columns in these files. Pass more `states`.")
         ages = np.unique(records.columns["AGEP"][complete]).astype(int)
         aged = " to ".join(map(str, sorted({ages[0], ages[-1]})))
         note = (

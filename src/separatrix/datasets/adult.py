@@ -23,9 +23,7 @@ _PAPER = (
     Band("education-num", ("<6", *map(str, range(6, 13)), ">12"), edges=tuple(range(6, 14))),
 )
 _FULL = tuple(
-    Number(name) if name in _NUMBERS else Category(name)
-    for name in _COLUMNS
-    if name not in ("sex", "income")
+    Number(name) if name in _NUMBERS else Category(name) for name in _COLUMNS if name not in ("sex", "income")
 )
 _FILE = File(
     ("adult/adult.data",),
@@ -45,9 +43,7 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     plan = _PAPER if features == "paper" else _FULL
     wanted = (*Preprocessing(plan).columns, "sex", "income")
     lines = blob.content.decode().splitlines()
-    columns = read_csv(
-        lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"})
-    )
+    columns = read_csv(lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"}))
     income, sex = (as_category(columns.pop(name), name) for name in ("income", "sex"))
     note = "`relationship` (Husband, Wife) all but names the sex that is left out of X."
     card = DATASET.card("adult", blob.read_from, notes=(note,) if features == "full" else ())

@@ -36,12 +36,8 @@ def load(*, marital: bool = True) -> Data:
     married = as_category(columns["marital"], "marital").is_level("married")
     if not marital:
         del columns["marital"]
-    plan = Preprocessing(
-        tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns)
-    )
-    notes: tuple[str, ...] = (
-        "`duration` is known only after the call: a model for use before it must leave it out.",
-    )
+    plan = Preprocessing(tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns))
+    notes: tuple[str, ...] = ("`duration` is known only after the call: a model for use before it must leave it out.",)
     if marital:
         notes += ("X holds the dummies of `marital`, from which the group follows.",)
     z = Coded(married.astype(np.intp), ("not married", "married"))

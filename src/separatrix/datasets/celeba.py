@@ -97,9 +97,7 @@ def _inside(root: Path, *paths: str) -> Path:
     raise DataError(f"{Path(paths[0]).name} is not in {root}: put the official one there.")
 
 
-def _attributes(
-    path: Path, wanted: tuple[str, str]
-) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
+def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
     """Image names and the wanted attributes as 0/1; the file writes them as -1/1."""
     with path.open() as lines:
         announced, header = next(lines, "").strip(), next(lines, "").split()
@@ -118,9 +116,7 @@ def _attributes(
             names.append(fields[0])
             signs.append((fields[first], fields[second]))
     if len(names) != int(announced):
-        raise DataError(
-            f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again."
-        )
+        raise DataError(f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again.")
     attributes = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
         if other := sorted(set(column) - {"-1", "1"}):
@@ -138,9 +134,7 @@ def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
     return np.array([float(pair[1]) for pair in pairs])
 
 
-def _embedding(
-    root: Path, names: list[str], weights: str | Path | None, batch: int
-) -> tuple[NDArray[np.float32], str]:
+def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: int) -> tuple[NDArray[np.float32], str]:
     require("torch", "torch", "Embedding CelebA")
     from separatrix.nn import resnet
 
@@ -152,15 +146,12 @@ def _embedding(
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if path.name == _WEIGHTS and not digest.startswith("f37072fd"):
-        raise DataError(
-            f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again."
-        )
+        raise DataError(f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again.")
     place = _inside(root, "img_align_celeba", "Img/img_align_celeba")
     images = [place / name for name in names]
     if absent := [image.name for image in images if not image.is_file()]:
         raise DataError(
-            f"{place} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack "
-            "them there."
+            f"{place} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack them there."
         )
     # names and sizes: other images under the same names are noticed, without reading 1.4 GB
     listing = "\n".join(f"{image} {image.stat().st_size}" for image in images)
@@ -246,8 +237,7 @@ DATASET = Dataset(
     title="CelebA, ResNet18 embedding",
     source="mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
     licence="non-commercial research only; not redistributable",
-    citation="Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep learning face attributes in "
-    "the wild. ICCV.",
+    citation="Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep learning face attributes in the wild. ICCV.",
     rows=202_599,
     features=512,
     labels=2,

@@ -53,9 +53,7 @@ _FILE = File(
 
 
 def load(
-    *,
-    features: Literal["paper", "full"] = "paper",
-    target: Literal["is_recid", "two_year_recid"] = "is_recid",
+    *, features: Literal["paper", "full"] = "paper", target: Literal["is_recid", "two_year_recid"] = "is_recid"
 ) -> Data:
     """COMPAS.
 

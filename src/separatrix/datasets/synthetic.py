@@ -76,9 +76,7 @@ def _draw(p: Array, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp],
 
 def _named(name: str, labels: int, groups: int, values: int) -> Array:
     if name not in _NAMED:
-        raise InputError(
-            f"`law` must be an array p[x, y, z] or one of {', '.join(_NAMED)}, got {name!r}."
-        )
+        raise InputError(f"`law` must be an array p[x, y, z] or one of {', '.join(_NAMED)}, got {name!r}.")
     for size, what in ((labels, "labels"), (groups, "groups"), (values, "values")):
         _at_least(size, what)
     x, y = np.linspace(0, 1, values)[:, None], np.linspace(0, 1, labels)[None]
@@ -104,9 +102,7 @@ def _label_group_law(labels: int, groups: int) -> Array:
     return p / p.sum(1, keepdims=True) / labels
 
 
-def _gaussian(
-    p: Array, y: NDArray[np.intp], z: NDArray[np.intp], rng: np.random.Generator
-) -> tuple[Array, Truth]:
+def _gaussian(p: Array, y: NDArray[np.intp], z: NDArray[np.intp], rng: np.random.Generator) -> tuple[Array, Truth]:
     """X of two Gaussians per cell (y, z), centred at (label, group: each on a circle, ± 1)."""
     n = len(y)
     centres = np.zeros((*p.shape, 2, 5))
@@ -135,10 +131,7 @@ def _checked(law: ArrayLike) -> Array:
     if p.ndim != 3:
         raise InputError(f"`law` must have the axes (x, y, z), got shape {p.shape}.")
     if not (np.isfinite(p).all() and (p >= 0).all() and abs(p.sum() - 1) < 1e-9):
-        raise InputError(
-            f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. "
-            "Divide it by its sum."
-        )
+        raise InputError(f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. Divide it by its sum.")
     return p / p.sum()
 
 

@@ -151,9 +151,7 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     def _target(self, y: Any) -> Array:
         return quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
 
-    def _learn_groups(
-        self, values: Any, n: int, weight: NDArray[np.float64] | None = None
-    ) -> NDArray[Any]:
+    def _learn_groups(self, values: Any, n: int, weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
         if self.sensitive != "continuous":
             return super()._learn_groups(values, n, weight)
         numbers = _number(values)
@@ -168,11 +166,7 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         return self.predictor_.group_codes(X, _number(given) if number else given, n)
 
     def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """R² of `predict`."""
         shown = self.predict(X, sensitive_features)
@@ -182,14 +176,9 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         """What ships, as a `Predictor`: saved without pickle, streams files."""
         found = super().to_predictor(features)
         if self.groups_ == (EVERYONE,):
-            raise InputError(
-                "This AlignedRegressor was fitted without `sensitive_features`: fit it with them."
-            )
+            raise InputError("This AlignedRegressor was fitted without `sensitive_features`: fit it with them.")
         if len(found.labels) < 2:
-            raise InputError(
-                f"This regressor releases {found.labels[0]:g} for everybody: there is nothing to "
-                "save."
-            )
+            raise InputError(f"This regressor releases {found.labels[0]:g} for everybody: there is nothing to save.")
         return found
 
 
@@ -197,7 +186,5 @@ def _number(sensitive: Any) -> Array:
     """The one sensitive number of each row."""
     columns = list(group_columns(sensitive).values())
     if len(columns) != 1:
-        raise InputError(
-            f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.'
-        )
+        raise InputError(f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.')
     return attribute(columns[0])

@@ -14,34 +14,14 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_y,
-    _num_samples,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, check_is_fitted, validate_data
 
 from separatrix.columns.draws import UNSET, Unset
 from separatrix.columns.frames import as_frame, named_columns
-from separatrix.columns.groups import (
-    Grouping,
-    as_groups,
-    bin_labels,
-    edges_of,
-    group_columns,
-    intersect,
-)
+from separatrix.columns.groups import Grouping, as_groups, bin_labels, edges_of, group_columns, intersect
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Levels, refuse_missing, row_numbers
-from separatrix.crossfit.base_models import (
-    as_rows,
-    by_name,
-    has_text,
-    holding_columns,
-    listed_names,
-    some_rows,
-)
+from separatrix.crossfit.base_models import as_rows, by_name, has_text, holding_columns, listed_names, some_rows
 from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Rule
@@ -104,9 +84,7 @@ class SensitiveColumns:
                 )
         return columns
 
-    def _learn_groups(
-        self, values: Any, n: int, weight: NDArray[np.float64] | None = None
-    ) -> NDArray[np.intp]:
+    def _learn_groups(self, values: Any, n: int, weight: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
         """The group's code of each row of `fit` that has a weight; sets the attributes.
 
         A column with more than 12 different numbers, such as age, is cut at its quartiles.
@@ -131,9 +109,7 @@ class SensitiveColumns:
         else:
             coded = as_groups(columns)
         if len(coded) != n:
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {n:,}, got {len(coded):,}."
-            )
+            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(coded):,}.")
         coded = coded if weight is None else coded[weight > 0].compact()
         self.group_names_, self.groups_ = tuple(columns), coded.levels
         self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
@@ -182,15 +158,11 @@ class Shipping(SensitiveColumns):
     cv: Any
     n_jobs: int | None
 
-    def _learn(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any
-    ) -> Learned:
+    def _learn(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any) -> Learned:
         """The checked rows of `fit`; sets the attributes of the groups."""
         rows = checked_rows(self, X, reset=True)
         if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         target = self._target(y)
         n = len(target)
         check_consistent_length(next(iter(rows.values()), ()) if by_name(rows) else rows, target)
@@ -231,9 +203,7 @@ class Shipping(SensitiveColumns):
         table, sensitive = learned.X if named else learned.rows, group_columns(learned.sensitive)
         return holding_columns(table, learned.z, sensitive, self.sensitive_columns)
 
-    def _cross_fit(
-        self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any
-    ) -> CrossFit:
+    def _cross_fit(self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any) -> CrossFit:
         """Out-of-fold scores, and the model of all rows."""
         how = {"cv": learned.cv, "groups": learned.groups, "random_state": self.random_state}
         how |= {"sample_weight": learned.weight, "n_jobs": self.n_jobs}
@@ -305,9 +275,7 @@ class Shipping(SensitiveColumns):
         if not isinstance(random_state, int | np.integer | Unset | None):
             random_state = seed_from(random_state)
         rows, z = self._seen(X, sensitive_features)
-        coins = self.predictor_.coins(
-            _num_samples(rows), random_state=random_state, ids=ids, salt=salt
-        )
+        coins = self.predictor_.coins(_num_samples(rows), random_state=random_state, ids=ids, salt=salt)
         return self.predictor_.decided(rows, z, coins)
 
     def __sklearn_tags__(self) -> Any:
@@ -366,9 +334,7 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
             )
         return X
     if model.estimator is None and not has_text(X):
-        return validate_data(
-            model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
+        return validate_data(model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
     rows = X if as_frame(X, "X") is not None else as_rows(X)
     if rows.shape in ((), (0,)):
         raise InputError(f"`X` must have one row per person, got {X!r}.")

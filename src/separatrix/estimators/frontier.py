@@ -211,11 +211,7 @@ class FrontierClassifier(ShippingClassifier):
         return self._law(X, sensitive_features)
 
     def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """The accuracy of `predict`; where it draws, the mean over its coins."""
         right = np.asarray(y)[:, None] == self.classes_
@@ -246,14 +242,9 @@ class FrontierClassifier(ShippingClassifier):
             coin = (q.max(1) < 1.0 - 1e-12).astype(float)
             n = np.bincount(self.table_.z, minlength=len(self.groups_))
             share = np.bincount(self.table_.z, coin, len(self.groups_)) / np.maximum(n, 1)
-            for name, cuts, levels, by_coin in zip(
-                self.groups_, rule.thresholds, rule.levels, share, strict=True
-            ):
+            for name, cuts, levels, by_coin in zip(self.groups_, rule.thresholds, rule.levels, share, strict=True):
                 steps = (np.diff(levels, append=0.0) != 0) & (levels > 0)
-                rows += [
-                    (group_name(name), t, p, by_coin)
-                    for t, p in zip(cuts[steps], levels[steps], strict=True)
-                ]
+                rows += [(group_name(name), t, p, by_coin) for t, p in zip(cuts[steps], levels[steps], strict=True)]
         else:
             raise AttributeError(f"A {type(rule).__name__} has no thresholds.")
         return pandas.DataFrame(rows, columns=["group", "threshold", "probability", "coin_share"])
@@ -270,9 +261,7 @@ class FrontierClassifier(ShippingClassifier):
             use_whole_budget=bool(self.use_whole_budget),
         )
         if len(request.budgets) > 1:
-            raise InputError(
-                f"One budget at a time, got {listed(sorted(request.budgets))}: choose one of them."
-            )
+            raise InputError(f"One budget at a time, got {listed(sorted(request.budgets))}: choose one of them.")
         if request.maximize == "auroc" or not request.solvable:
             raise InputError(
                 "`maximize` must be one of 'accuracy', 'balanced_accuracy', 'utility' or a "
@@ -293,9 +282,7 @@ class FrontierClassifier(ShippingClassifier):
             stacklevel=3,
         )
         if isinstance(self.estimator, str):
-            raise InputError(
-                "Probabilities alone, without `sensitive_features`, leave nothing to fit."
-            )
+            raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
         model, rows, preparation = self.estimator, learned.rows, None
         if not is_given(self.estimator, self.cv):
             model, preparation = default_model(self.estimator, rows)
@@ -378,10 +365,7 @@ class FrontierClassifier(ShippingClassifier):
         bases = {name: self._base_of(name) for name in names}
         if not any(bases.values()):
             raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
-        reasons = {
-            name: self.notes_.get(name, "not fitted") if base is None else ""
-            for name, base in bases.items()
-        }
+        reasons = {name: self.notes_.get(name, "not fitted") if base is None else "" for name, base in bases.items()}
         assert self.table_ is not None
         table, runs = self.table_, dict[str, Run]()
 

@@ -160,9 +160,7 @@ class SeparatedScorer(ShippingClassifier):
         self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)
         return self
 
-    def _fit_score(
-        self, labels: NDArray[Any], y: Codes, z: Codes, weight: Array | None
-    ) -> SeparatedScore:
+    def _fit_score(self, labels: NDArray[Any], y: Codes, z: Codes, weight: Array | None) -> SeparatedScore:
         """The score that reads the group, from out-of-fold scores; sets `penalty_`."""
         w = np.ones(len(y)) if weight is None else weight
         scores, self.penalty_ = self.crossfit_.scores[:, 1], self.penalty
@@ -221,11 +219,7 @@ class SeparatedScorer(ShippingClassifier):
         return self._drawn(X, sensitive_features, random_state, ids, salt).proba
 
     def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """The AUROC; of a drawn score the mean over its coins."""
         second = np.asarray(y) == self.classes_[1]

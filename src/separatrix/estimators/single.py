@@ -125,9 +125,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             progress=self.verbose,
         )
         if self.fitted_.status[0] != "ok":
-            raise InputError(
-                f"The training of {self.method!r} diverged. Try a smaller `learning_rate`."
-            )
+            raise InputError(f"The training of {self.method!r} diverged. Try a smaller `learning_rate`.")
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
@@ -138,11 +136,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         return q / q.sum(1, keepdims=True)
 
     def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """The accuracy of `predict`."""
         decided = self.predict(X, sensitive_features)
@@ -156,8 +150,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             fitted = fitted.unscaled(self.mean_, self.scale_)  # it takes features as they come
         elif methods.get(self.method).standardise:
             raise InputError(
-                "Only networks and boosted trees can become a predictor of raw features; "
-                f"{self.method!r} is neither."
+                f"Only networks and boosted trees can become a predictor of raw features; {self.method!r} is neither."
             )
         base = Base.from_lane(self.method, self.trade_off, fitted)
         return Predictor(
@@ -169,9 +162,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             grouping=self._grouping(),
         )
 
-    def predict(
-        self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET
-    ) -> NDArray[Any]:
+    def predict(self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET) -> NDArray[Any]:
         """Labels, by `policy`.
 
         Args:
@@ -203,10 +194,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         X, y, weight = X[kept], y[kept], None if weight is None else weight[kept]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(
-                "A classifier needs at least two classes; this data has 1 class, "
-                f"{self.classes_[:1]}."
-            )
+            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
         dense = _dense(X)
         self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
         if methods.get(self.method).standardise:

@@ -304,9 +304,7 @@ class Shippable:
             name = self.short(a)
             own = (gap, noise)[: len(apart)]
             rows.append((name, *shares, accuracy, _three(a, "auroc"), *own, *nats))
-        return Table(
-            "What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows)
-        )
+        return Table("What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows))
 
     def explained(self) -> list[str]:
         """What the columns of the short table are."""
@@ -367,8 +365,7 @@ class Shippable:
         pairs = [(y, z) for y in range(len(self.labels)) for z in range(len(self.groups))]
         two = len(self.labels) == 2
         rates = [
-            f"P({self.labels[1] if two else self.labels[y]} | {self.labels[y]}, {self.groups[z]})"
-            for y, z in pairs
+            f"P({self.labels[1] if two else self.labels[y]} | {self.labels[y]}, {self.groups[z]})" for y, z in pairs
         ]
         head = ("Answer", "Kind", "Group used", "Maximize", "Budget", "Level", "Method", "λ")
         metrics = [m for m in METRICS if any(m in a.promise for a in self.answers)]

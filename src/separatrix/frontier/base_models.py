@@ -32,15 +32,7 @@ from separatrix.crossfit.base_models import (
     without_categories,
     without_columns,
 )
-from separatrix.crossfit.nested import (
-    Fit,
-    NestedScores,
-    Piece,
-    assemble,
-    choose_bases,
-    fit_piece,
-    plan_fits,
-)
+from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, choose_bases, fit_piece, plan_fits
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of
@@ -80,13 +72,7 @@ class Base:
     left_out: tuple[int, ...] = ()
 
 
-def base_of(
-    data: Data,
-    estimator: Any,
-    raw: Any,
-    fold: NDArray[np.intp],
-    random_state: int,
-) -> Base:
+def base_of(data: Data, estimator: Any, raw: Any, fold: NDArray[np.intp], random_state: int) -> Base:
     """The base model that was asked for, or the best of the usual ones.
 
     Args:
@@ -101,9 +87,7 @@ def base_of(
     folds = range(int(fold.max()) + 1)
     if estimator is not None and not isinstance(estimator, str):
         if raw is None:
-            raise InputError(
-                "An `estimator` object needs rows to see: call `trace(X, y, ...)`, or pass a name."
-            )
+            raise InputError("An `estimator` object needs rows to see: call `trace(X, y, ...)`, or pass a name.")
         name = type(estimator).__name__
         names, note = (name,) * (len(folds) + 1), f"Base model: {name}."
         held = holding_columns(raw, data.z, {}, _sensitive_columns(data, raw))
@@ -239,9 +223,7 @@ def fit_bases(
 
 def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
     """The nested scores from finished pieces; `read_model` reads a model."""
-    pieces: dict[Fit, Piece] = {
-        fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)
-    }
+    pieces: dict[Fit, Piece] = {fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)}
     return assemble(rows.fold, bases, pieces)
 
 
@@ -255,9 +237,7 @@ def read_model(folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None
 def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
     """One fit; the model as bytes where it ships."""
     with threadpool_limits(1):
-        scores, fitted = fit_piece(
-            fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score
-        )
+        scores, fitted = fit_piece(fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score)
     return scores, model_bytes(fitted) if _ships(fit) else None
 
 
@@ -294,6 +274,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({error.strerror}): run the trace again to make it anew."
-        ) from error
+        raise DataError(f"{path} cannot be read ({error.strerror}): run the trace again to make it anew.") from error

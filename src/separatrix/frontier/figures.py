@@ -24,14 +24,7 @@ from separatrix.frontier.results import (
     select,
 )  # fmt: skip
 from separatrix.methods import POLICIES
-from separatrix.report.figures import (
-    blank_figure,
-    finish,
-    new_axes,
-    root_scale,
-    shared_legend,
-    write_figure,
-)
+from separatrix.report.figures import blank_figure, finish, new_axes, root_scale, shared_legend, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,10 +32,7 @@ if TYPE_CHECKING:
 
 # lightness shows the order of batch sizes, also to colour-blind readers
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
-LIMITS = {
-    ("eo_gap", "accuracy"): "limit of accuracy by EO gap",
-    ("violation", "utility"): "limit",
-}
+LIMITS = {("eo_gap", "accuracy"): "limit of accuracy by EO gap", ("violation", "utility"): "limit"}
 BLIND = "#cc79a7"
 _TITLES = {"accuracy": "Decisions: what a budget costs", "utility": "The same in nats"}
 
@@ -159,9 +149,7 @@ def _hulls(results: Results, dataset: str, policy: str) -> list[tuple[Series, En
     ]
 
 
-def _paths(
-    ax: Axes, results: Results, dataset: str, policy: str, x: str, y: str, *, faint: bool = False
-) -> None:
+def _paths(ax: Axes, results: Results, dataset: str, policy: str, x: str, y: str, *, faint: bool = False) -> None:
     """Every path with its error bars; `faint`: the points alone, behind something else."""
     for series, name, points in results.main_paths(dataset, policy):
         single = series.method in REFERENCES
@@ -285,9 +273,7 @@ def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> 
     finish(ax, _TITLES[y], x, y)
 
 
-def _answers(
-    ax: Axes, answers: Sequence[Answer], x: str, y: str, *, error: bool = True, **look: Any
-) -> None:
+def _answers(ax: Axes, answers: Sequence[Answer], x: str, y: str, *, error: bool = True, **look: Any) -> None:
     """The promises of answers, from the strictest on, with their standard errors."""
     if not answers:
         return

@@ -76,9 +76,7 @@ class Frontier(Traced):
         shown = [name for name in self.columns if name not in inner]
         return tidy({name: self.columns[name].tolist() for name in shown})
 
-    def envelope(
-        self, policy: str = "randomized", method: str | Sequence[str] | None = None
-    ) -> FrontierEnvelope:
+    def envelope(self, policy: str = "randomized", method: str | Sequence[str] | None = None) -> FrontierEnvelope:
         """Vertices of the upper concave envelope of the fold means: what revealed mixtures reach.
 
         Args:
@@ -93,9 +91,7 @@ class Frontier(Traced):
         of_vertex = (mean[name][hull.index] for name in ("method", "inputs", "trade_off"))
         return FrontierEnvelope(hull.violation, hull.utility, hull.index, *of_vertex)
 
-    def model(
-        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
-    ) -> Predictor:
+    def model(self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS) -> Predictor:
         """The model behind a point: of one fold, or (fold −1) the one trained on all rows.
 
         `method` is "METHOD" or "METHOD:RECIPE".

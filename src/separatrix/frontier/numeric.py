@@ -34,14 +34,7 @@ from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier.base_models import NUMBERS, BaseRows, fit_bases
 from separatrix.frontier.rows import Settings, features_of, one_column
 from separatrix.frontier.store import hash_of
-from separatrix.frontier.traced import (
-    Folder,
-    check_same,
-    kept_with,
-    remove_checksums,
-    write_manifest,
-    writing,
-)
+from separatrix.frontier.traced import Folder, check_same, kept_with, remove_checksums, write_manifest, writing
 from separatrix.io import Stages, write_whole
 from separatrix.optimum.margin import up
 from separatrix.optimum.scores.align import (
@@ -201,9 +194,7 @@ class NumericFrontier(Folder):
         if max_violation is None:
             return self._point({})
         asked = {"violation": not_negative(max_violation, "max_violation")}
-        found = tightened(
-            self._point, lambda point: {"violation": point.promise["violation"].value}, asked
-        )
+        found = tightened(self._point, lambda point: {"violation": point.promise["violation"].value}, asked)
         return replace(found, max_violation=max_violation)
 
     def command(self) -> str:
@@ -229,9 +220,7 @@ class NumericFrontier(Folder):
                 own = self._penalty(k, error.smallest)
                 eased += 1
             rows.append(known[own, k])
-        return NumericPoint(
-            None, penalty, _mean(rows), eased, lambda choice: self._predictor(penalty, choice)
-        )
+        return NumericPoint(None, penalty, _mean(rows), eased, lambda choice: self._predictor(penalty, choice))
 
     def _penalty(self, k: int | None, budgets: Mapping[str, float]) -> float:
         """That keeps a budget on inner folds of the training rows of fold k; None: of all rows."""
@@ -266,10 +255,7 @@ class NumericFrontier(Folder):
         path = [beta for beta in PENALTIES if beta <= penalty]
         shipped = aligned_path(self._training(None), path, m["levels"])[-1]
         if len(shipped.levels) < 2:
-            raise InputError(
-                f"This regressor releases {shipped.levels[0]:g} for everybody: there is nothing to "
-                "ship."
-            )
+            raise InputError(f"This regressor releases {shipped.levels[0]:g} for everybody: there is nothing to ship.")
         prepared = m["preprocessing"]
         return Predictor(
             tuple(shipped.levels.tolist()),
@@ -355,9 +341,7 @@ def _mean(rows: list[dict[str, Any]]) -> dict[str, Promise]:
     return found
 
 
-def trace_numeric(
-    X: Any, y: Any, sensitive_features: Any, settings: Settings, name: str = "data"
-) -> NumericFrontier:
+def trace_numeric(X: Any, y: Any, sensitive_features: Any, settings: Settings, name: str = "data") -> NumericFrontier:
     """What is possible for a numeric target: R², RMSE and v along the penalties.
 
     Args:
@@ -412,9 +396,7 @@ def _attribute(columns: dict[str, Any], sensitive: str) -> tuple[NDArray[Any], L
         coded = as_groups(columns)
         return np.asarray(coded.codes, dtype=np.intp), coded.levels
     if len(columns) != 1:
-        raise InputError(
-            f'sensitive="continuous" takes one column of numbers, got {", ".join(columns)}.'
-        )
+        raise InputError(f'sensitive="continuous" takes one column of numbers, got {", ".join(columns)}.')
     return attribute(next(iter(columns.values()))), ()
 
 
@@ -423,10 +405,7 @@ def _rows(X: Any, estimator: Any, target: str) -> tuple[Any, Any, Preprocessing 
     if estimator is not None and not isinstance(estimator, str):
         return estimator, X, None
     if estimator is not None and estimator not in _REGRESSORS:
-        raise InputError(
-            f"There is no regressor {estimator!r}. Pass {', '.join(_REGRESSORS)}, or a regressor "
-            "object."
-        )
+        raise InputError(f"There is no regressor {estimator!r}. Pass {', '.join(_REGRESSORS)}, or a regressor object.")
     columns = features_of(X)
     if target in columns:
         raise InputError(f"The target {target!r} is also in `X`. Leave it out there.")

@@ -32,14 +32,7 @@ from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.report.words import (
-    constant_text,
-    estimate_text,
-    is_constant,
-    majority,
-    recognised,
-    wrapped,
-)
+from separatrix.report.words import constant_text, estimate_text, is_constant, majority, recognised, wrapped
 
 Array = NDArray[np.float64]
 _NEARLY = 0.99  # of the decisions: almost the same for everybody
@@ -168,17 +161,11 @@ class OperatingPoint:
         own = () if kind.name == "separation" else (kind.gap_name, kind.name)
         first, *rest = [name for name in _ORDER if name in self.promise]
         shown = [first, *(name for name in own if name in self.promise), *rest]
-        return [
-            (label_of(name), estimate_text(name, self.promise[name]), beside.get(name, ""))
-            for name in shown
-        ]
+        return [(label_of(name), estimate_text(name, self.promise[name]), beside.get(name, "")) for name in shown]
 
     def _repr_html_(self) -> str:
         said = [f"{self.question}: {self.name}.", *(f"! {note}" for note in self.notes)]
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-            for row in self._told()
-        )
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._told())
         return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"
 
 
@@ -204,9 +191,7 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
         label = is_constant(own) if own.sum() > 0 else None
         if label is not None:
             gets = str(point.labels[label])
-            notes.append(
-                f"Everybody of the group {group_name(group, point.columns)!r} gets {gets!r}."
-            )
+            notes.append(f"Everybody of the group {group_name(group, point.columns)!r} gets {gets!r}.")
     if point.mixture is not None and len(point.mixture.points) > 1:
         for weight, part in zip(point.mixture.weights, point.mixture.points, strict=True):
             label = is_constant(part.tables)
@@ -267,9 +252,7 @@ def _about(frontier: Traced, point: OperatingPoint, k: int | None = None) -> dic
     }
 
 
-def model_of(
-    frontier: Traced, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
-) -> Predictor:
+def model_of(frontier: Traced, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS) -> Predictor:
     """The model behind one point of a frontier: of one fold, or of all rows."""
     saved, lane = frontier.saved_run(method, trade_off, inputs=inputs, fold=fold)
     base = Base.from_lane(method.partition(":")[0], trade_off, saved.fitted(), lane)
@@ -278,11 +261,7 @@ def model_of(
 
 
 def _predictor(
-    frontier: Traced,
-    fold: int,
-    branches: tuple[Branch, ...],
-    weights: tuple[float, ...],
-    about: dict[str, Any],
+    frontier: Traced, fold: int, branches: tuple[Branch, ...], weights: tuple[float, ...], about: dict[str, Any]
 ) -> Predictor:
     prepared = frontier.preprocessing(fold)
     return Predictor(
@@ -308,9 +287,7 @@ def _branch(frontier: Traced, key: PointKey) -> Branch:
     return Branch(base, policy_rule(policy, len(frontier.labels), cut))
 
 
-def held_out_table(
-    frontier: Traced, counts: NDArray[np.float64], squares: NDArray[np.float64]
-) -> CountTable:
+def held_out_table(frontier: Traced, counts: NDArray[np.float64], squares: NDArray[np.float64]) -> CountTable:
     """Counts of drawn decisions with their second moments.
 
     Two labels: these follow from the squares, since (q + 1 − q)² = 1. More: those of hard
@@ -326,9 +303,7 @@ def held_out_table(
     return CountTable(counts, *names, rows=rows, moments=moments).simplest()
 
 
-def held_out_audit(
-    frontier: Traced, tables: NDArray[np.float64], squares: NDArray[np.float64]
-) -> Audit | None:
+def held_out_audit(frontier: Traced, tables: NDArray[np.float64], squares: NDArray[np.float64]) -> Audit | None:
     """The audit of all rows' held-out decisions; None for a single label or group."""
     if min(tables.shape[-3:-1]) < 2:
         return None

@@ -47,13 +47,7 @@ BOTH = "both"  # policies: the points of the first, then those of the second
 _MOST_CURVES = 8  # of groups in one ROC figure
 
 
-def write(
-    folder: str | Path,
-    path: str | Path,
-    *,
-    confidence: float = 0.95,
-    plain_audit: Audit | None = None,
-) -> Path:
+def write(folder: str | Path, path: str | Path, *, confidence: float = 0.95, plain_audit: Audit | None = None) -> Path:
     """Write the report of a folder of records.
 
     Args:
@@ -98,9 +92,7 @@ def content(
     }
 
 
-def _dataset(
-    results: Results, name: str, confidence: float, plain_audit: Audit | None
-) -> dict[str, Any]:
+def _dataset(results: Results, name: str, confidence: float, plain_audit: Audit | None) -> dict[str, Any]:
     about = _without_paths(results.about[name])
     called = dict(named_series(select(results.mean, dataset=name)))
     series, main = list(called), set(main_series(results.mean, name))
@@ -138,9 +130,7 @@ def _dataset(
     }
 
 
-def _points(
-    results: Results, dataset: str, series: list[Series], policy: str
-) -> list[dict[str, Any]]:
+def _points(results: Results, dataset: str, series: list[Series], policy: str) -> list[dict[str, Any]]:
     """Every trained point: means, standard deviations, single runs by fold and seed, and rates."""
     found = []
     for place, s in enumerate(series):
@@ -190,9 +180,7 @@ def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
     return out
 
 
-def pooled(
-    results: Results, dataset: str, series: Series, policy: str, trade_off: float | None
-) -> CountTable | None:
+def pooled(results: Results, dataset: str, series: Series, policy: str, trade_off: float | None) -> CountTable | None:
     """The out-of-fold predictions of all rows as one table, for the first seed.
 
     The records of the randomised policy hold sums of posteriors but not of their squares. The
@@ -242,9 +230,7 @@ def _audit(table: CountTable | None, policy: str, confidence: float) -> dict[str
     return {"measures": rows, "notes": notes}
 
 
-def _notes(
-    results: Results, dataset: str, erm: CountTable | None, series: dict[Series, str]
-) -> list[str]:
+def _notes(results: Results, dataset: str, erm: CountTable | None, series: dict[Series, str]) -> list[str]:
     """What these records cannot tell, one sentence each."""
     about = results.about[dataset]
     notes = []
@@ -289,8 +275,7 @@ def _notes(
         notes.append("The limit of decisions was not computed for these records.")
     if len(about["labels"]) > 2:
         notes.append(
-            "AUROC is the macro average over the labels, one against the rest; rates are those "
-            "of the right label."
+            "AUROC is the macro average over the labels, one against the rest; rates are those of the right label."
         )
     return notes
 
@@ -341,9 +326,7 @@ def _answer(shippable: Shippable, answer: Answer, folder: str, best: Answer) -> 
     }
 
 
-def _promise(
-    points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Shippable
-) -> None:
+def _promise(points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Shippable) -> None:
     """Give the points of the records the promise of their answers."""
     names = ("method", "inputs", "recipe", "trade_off", "policy")
     answers = [a for a in shippable.answers if "policy" in a.point]

@@ -59,10 +59,7 @@ _LIKE_FOR_LIKE = ("cmi", "erm", "raw_cmi")  # always with the paper's recipe as 
 _LIMIT_ROWS = 60_000  # that the limit of many labels is computed on, at most
 _QUICK = (("epochs", 4), ("min_steps", 150))
 _SHORTER = {"acs_occupation_large": (("epochs", 10),)}  # 3,930 updates: still the most of the six
-_HELP = {
-    "celeba": "Weights: --option celeba.weights=PATH; features that you have: --option "
-    "celeba.embeddings=PATH."
-}
+_HELP = {"celeba": "Weights: --option celeba.weights=PATH; features that you have: --option celeba.embeddings=PATH."}
 _NEED_THE_GROUP = ("postprocessing", "threshold_optimizer")  # when they predict
 
 
@@ -123,8 +120,7 @@ def paper_benchmark(
     others = [name for name in names or () if name not in DATASETS]
     if others:
         raise InputError(
-            f"The paper has no dataset {others[0]!r}; it has {', '.join(DATASETS)}. Leave out "
-            "--paper for another."
+            f"The paper has no dataset {others[0]!r}; it has {', '.join(DATASETS)}. Leave out --paper for another."
         )
     able, missing = _installed([*METHODS, *ABLATION])
     todo: dict[str, list[Job]] = {}
@@ -344,9 +340,7 @@ def beside(results: Results, dataset: str) -> Table:
         theirs = (row.constraint_value, row.constraint_sd), (row.value, row.sd)
         rows.append((*about, row.trade_off, *theirs, *ours))
     constraint = METRICS[paper_rows(dataset)[0].constraint].head
-    parts = (
-        f"{whose}: {part}" for whose in ("Paper", "Ours") for part in ("λ", constraint, "value")
-    )
+    parts = (f"{whose}: {part}" for whose in ("Paper", "Ours") for part in ("λ", constraint, "value"))
     head = ("Method", "Policy", "Budget", "Metric", *parts, "Difference")
     caveat = f" ({NOTES[dataset]})" if dataset.startswith("acs") else ""
     return Table(f"{dataset}: the paper's rows and ours{caveat}", head, tuple(rows))
@@ -365,10 +359,7 @@ def same_trade_off(results: Results) -> Table:
                 cells[name] = (value, float(path[name][0]))
     metrics = ("eo_gap", "violation", "accuracy", "auroc")
     empty = (None, None)
-    table = tuple(
-        (*key, *(cell for name in metrics for cell in cells.get(name, empty)))
-        for key, cells in rows.items()
-    )
+    table = tuple((*key, *(cell for name in metrics for cell in cells.get(name, empty))) for key, cells in rows.items())
     head = (f"{METRICS[name].head}{who}" for name in metrics for who in (", paper", ", ours"))
     return Table("CMI at the paper's λ, randomised policy", ("Dataset", "λ", *head), table)
 

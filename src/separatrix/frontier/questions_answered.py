@@ -171,9 +171,7 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
         yield _answer(frontier, "score", "separated score", found, **about), found.tables
 
 
-def _decisions(
-    frontier: Traced, aim: str, budget: str, level: float, blind: bool
-) -> tuple[Answer, Array]:
+def _decisions(frontier: Traced, aim: str, budget: str, level: float, blind: bool) -> tuple[Answer, Array]:
     rule = Decisions(aim, {budget: level}, blind=blind)
     found = frontier.measured(JOINT if blind else LABELS, rule)
     inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
@@ -257,9 +255,7 @@ def _constant(frontier: Traced) -> Answer:
     return Answer("constant", f"always {label!r}", promise=promise, always=label)
 
 
-def _records(
-    frontier: Traced, answer: Answer, soft: Array, hard: Array | None = None
-) -> list[Record]:
+def _records(frontier: Traced, answer: Answer, soft: Array, hard: Array | None = None) -> list[Record]:
     """The folds of measured decisions as records; of a score none."""
     if not answer.point:
         return []
@@ -325,14 +321,10 @@ def _of_tables(labels: Levels, tables: Array, squares: Array | None = None) -> d
     }
 
 
-def _chosen(
-    frontier: Traced, points: Sequence[TrainedPoint], asked: Asked, blind: bool
-) -> Iterator[Answer]:
+def _chosen(frontier: Traced, points: Sequence[TrainedPoint], asked: Asked, blind: bool) -> Iterator[Answer]:
     """What the usual budget chooses, with what the choice flatters taken off; nothing if none."""
     levels = [one for one in asked if one[0] == asked[0][0]]
-    aim, budget, level = min(
-        [one for one in levels if one[2] >= _COMPARED] or levels, key=lambda one: one[2]
-    )
+    aim, budget, level = min([one for one in levels if one[2] >= _COMPARED] or levels, key=lambda one: one[2])
     request = Request(aim, {budget: level}, blind)
     try:
         found = trained(points, request, frontier.groups)

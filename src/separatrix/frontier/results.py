@@ -58,10 +58,7 @@ class Results:
         records = store.records()
         columns = tidy(records)
         if not len(columns["dataset"]):
-            raise InputError(
-                f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again "
-                "first."
-            )
+            raise InputError(f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again first.")
         final = {
             (r.run.method, r.run.inputs, r.run.recipe, r.run.trade_off): r.threshold
             for r in records
@@ -154,8 +151,7 @@ def means(columns: Columns) -> Columns:
     for i, key in enumerate(zip(*(columns[name].tolist() for name in _POINT), strict=True)):
         groups.setdefault(key, []).append(i)
     out: Columns = {
-        name: np.array([key[place] for key in groups], dtype=columns[name].dtype)
-        for place, name in enumerate(_POINT)
+        name: np.array([key[place] for key in groups], dtype=columns[name].dtype) for place, name in enumerate(_POINT)
     }
     good = [[i for i in rows if columns["status"][i] == "ok"] for rows in groups.values()]
     out["folds"] = np.array([len(rows) for rows in good])
@@ -260,9 +256,7 @@ def named_series(columns: Columns) -> list[tuple[Series, str]]:
     return list(zip(paths, legend_names(paths), strict=True))
 
 
-def each_path(
-    columns: Columns, paths: Sequence[Series] | None = None
-) -> Iterator[tuple[Series, str, Columns]]:
+def each_path(columns: Columns, paths: Sequence[Series] | None = None) -> Iterator[tuple[Series, str, Columns]]:
     """Every path that occurs, or these ones; its name among them, and its rows."""
     chosen = series(columns) if paths is None else paths
     for path, name in zip(chosen, legend_names(chosen), strict=True):

@@ -52,9 +52,7 @@ class Settings:
         object.__setattr__(self, "levels", whole_number(self.levels, "levels", least=2))
         criterion_named(self.criterion)
         if self.trade_offs is not None and not self.methods:
-            raise InputError(
-                "`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'."
-            )
+            raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
 
     @property
     def methods(self) -> list[str]:
@@ -68,9 +66,7 @@ class Settings:
             raise InputError(f"`cv` must be between 3 and the {rows:,} rows, got {self.cv}.")
 
 
-def as_data(
-    X: Any, y: Any, sensitive_features: Any, units: Any = None, min_level_rows: int = 1
-) -> Data:
+def as_data(X: Any, y: Any, sensitive_features: Any, units: Any = None, min_level_rows: int = 1) -> Data:
     """Columns, labels and groups as one table with names.
 
     Args:
@@ -84,10 +80,7 @@ def as_data(
         return _matrix_data(X, labels, groups)
     features = features_of(X)
     if target in features or target in groups:
-        raise InputError(
-            f"The label column {target!r} is also in `X` or in `sensitive_features`. Leave it out "
-            "there."
-        )
+        raise InputError(f"The label column {target!r} is also in `X` or in `sensitive_features`. Leave it out there.")
     table = {**features, **groups, target: labels}
     table |= {} if units is None else {_UNIT: one_column(units)[1]}
     check_lengths(table)
@@ -134,8 +127,7 @@ def one_column(y: Any) -> tuple[str, Any]:
     (target, labels), *more = group_columns(y, "target").items()
     if more:
         raise InputError(
-            f"`y` must be one column, got {1 + len(more)}: {target}, "
-            f"{', '.join(name for name, _ in more)}."
+            f"`y` must be one column, got {1 + len(more)}: {target}, {', '.join(name for name, _ in more)}."
         )
     return target, labels
 
@@ -194,11 +186,7 @@ def leaking_columns(data: Data, random_state: int = 0) -> list[str]:
 def few_rows(data: Data) -> list[str]:
     """One note about the groups whose rates of some label are those of a handful of rows."""
     least, columns = data.cells.min(0), () if data.grouping is None else data.grouping.columns
-    few = [
-        f"{group_name(group, columns)!r} ({least[z]})"
-        for z, group in enumerate(data.groups)
-        if least[z] < _FEW
-    ]
+    few = [f"{group_name(group, columns)!r} ({least[z]})" for z, group in enumerate(data.groups) if least[z] < _FEW]
     if not few:
         return []
     more = f" and {len(few) - 5} more" if len(few) > 5 else ""

@@ -49,14 +49,7 @@ from separatrix.frontier.trained import (
 )
 from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
-from separatrix.procedure.candidates import (
-    Candidate,
-    Choice,
-    candidates,
-    choose,
-    coin_share,
-    contributions,
-)
+from separatrix.procedure.candidates import Candidate, Choice, candidates, choose, coin_share, contributions
 from separatrix.procedure.procedures import Decisions, Procedure, Scoring
 from separatrix.procedure.promise import Measured, PromiseTable, Run
 from separatrix.procedure.request import Request
@@ -79,11 +72,7 @@ Array = NDArray[np.float64]
 
 
 def ask(
-    frontier: Traced,
-    question: Request,
-    *,
-    method: str | Sequence[str] | None = None,
-    allow_constant: bool = False,
+    frontier: Traced, question: Request, *, method: str | Sequence[str] | None = None, allow_constant: bool = False
 ) -> OperatingPoint:
     """The best point for a question.
 
@@ -105,31 +94,24 @@ def ask(
                 "A score and a `confidence` are for the rule around the base model, not for "
                 "trained points: leave `method` out, or pass 'postprocessing'."
             )
-        point = (
-            _certified(frontier, question) if question.confidence else _score(frontier, question)
-        )
+        point = _certified(frontier, question) if question.confidence else _score(frontier, question)
     elif rules:
         choice = choice_for(frontier, question, wanted, allow_constant)
         point = _point(frontier, question, choice.candidate, choice.sentence)
     else:
         if question.criterion != "separation":
             raise InputError(
-                f"Trained points are chosen for separation, not for {question.criterion}: leave "
-                "`method` out."
+                f"Trained points are chosen for separation, not for {question.criterion}: leave `method` out."
             )
         points = trained_points(frontier, wanted, blind=question.blind)
         if not points:
-            raise InputError(
-                f"There is no trained point for: {question}. Trace with `method`, as 'cmi'."
-            )
+            raise InputError(f"There is no trained point for: {question}. Trace with `method`, as 'cmi'.")
         found = trained(points, question, frontier.groups)
         point = _trained_point(frontier, question, found)
     return _checked(frontier, point, allow_constant)
 
 
-def candidates_for(
-    frontier: Traced, request: Request, method: Sequence[str] | None = None
-) -> list[Candidate]:
+def candidates_for(frontier: Traced, request: Request, method: Sequence[str] | None = None) -> list[Candidate]:
     """What could ship for a request of decisions, each with its promise, simplest first.
 
     Args:
@@ -158,10 +140,7 @@ def candidates_for(
 
 
 def choice_for(
-    frontier: Traced,
-    request: Request,
-    method: Sequence[str] | None = None,
-    allow_constant: bool = False,
+    frontier: Traced, request: Request, method: Sequence[str] | None = None, allow_constant: bool = False
 ) -> Choice:
     """What ships for a request of decisions.
 
@@ -188,9 +167,7 @@ def _procedure(question: Request) -> Procedure:
     return Decisions(aim, question.budgets, blind=question.blind)
 
 
-def _trained_candidate(
-    frontier: Traced, request: Request, points: Sequence[TrainedPoint]
-) -> Candidate:
+def _trained_candidate(frontier: Traced, request: Request, points: Sequence[TrainedPoint]) -> Candidate:
     """The best of the trained points as a candidate, row by row as the others."""
 
     def solve(budgets: Mapping[str, float]) -> Candidate:
@@ -312,8 +289,7 @@ def bounds_of(rule: CertifiedRule, request: Request) -> dict[str, float]:
     for name in request.budgets:
         if name not in bounds:
             raise InputError(
-                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. "
-                "Leave it out."
+                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. Leave it out."
             )
     return {name: float(bounds[name]()) for name in request.budgets}
 
@@ -331,9 +307,7 @@ def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
     )
 
 
-def _point(
-    frontier: Traced, question: Request, candidate: Candidate, sentence: str
-) -> OperatingPoint:
+def _point(frontier: Traced, question: Request, candidate: Candidate, sentence: str) -> OperatingPoint:
     """The candidate that the choice took."""
     if isinstance(candidate.payload, Trained):
         return _trained_point(frontier, question, candidate.payload, sentence)
@@ -374,9 +348,7 @@ def _solved_point(
     return point
 
 
-def _trained_point(
-    frontier: Traced, question: Request, found: Trained, sentence: str = ""
-) -> OperatingPoint:
+def _trained_point(frontier: Traced, question: Request, found: Trained, sentence: str = "") -> OperatingPoint:
     tables = found.mixture.tables
     point = OperatingPoint(
         question, f"trained: {found.mixture}", found.promise, tables, frontier.labels,

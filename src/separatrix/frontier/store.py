@@ -276,10 +276,7 @@ class Store:
         return self._models(runs).is_file()
 
     def add_models(
-        self,
-        runs: Sequence[RunKey],
-        arrays: Mapping[str, NDArray[Any]],
-        held_out: NDArray[np.float32],
+        self, runs: Sequence[RunKey], arrays: Mapping[str, NDArray[Any]], held_out: NDArray[np.float32]
     ) -> None:
         """Write the models of one stack and the posteriors of its test rows."""
         from safetensors.numpy import save
@@ -337,9 +334,7 @@ def _records(path: Path) -> list[Record]:
     try:
         formats = {record["run"]["format"] for record in plain}
         if formats <= {FORMAT}:
-            return [
-                Record(**_from_plain(record) | {"run": RunKey(**record["run"])}) for record in plain
-            ]
+            return [Record(**_from_plain(record) | {"run": RunKey(**record["run"])}) for record in plain]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged: {error!r}. Remove it and run again.") from error
     raise DataError(

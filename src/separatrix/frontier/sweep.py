@@ -102,10 +102,7 @@ class Job:
     def __post_init__(self) -> None:
         bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
         if bad or self.trade_offs == ():
-            raise InputError(
-                "`trade_offs` must be finite and not negative, and at least one, got "
-                f"{bad or 'none'}."
-            )
+            raise InputError(f"`trade_offs` must be finite and not negative, and at least one, got {bad or 'none'}.")
 
     def grid(self, dataset: str | None = None) -> tuple[float, ...]:
         """Its λ on a dataset."""
@@ -117,9 +114,7 @@ class Job:
         """Its recipe."""
         known = methods.get(self.method).recipes
         if self.recipe not in known:
-            raise InputError(
-                f"{self.method!r} has no recipe {self.recipe!r}; it has {', '.join(known)}."
-            )
+            raise InputError(f"{self.method!r} has no recipe {self.recipe!r}; it has {', '.join(known)}.")
         return replace(known[self.recipe], **dict(self.changes))
 
     @property
@@ -144,12 +139,7 @@ class Stack:
 
 
 def grid(
-    sources: Sequence[Source],
-    jobs: Sequence[Job],
-    *,
-    folds: int = 5,
-    seed: int = 0,
-    final: bool = False,
+    sources: Sequence[Source], jobs: Sequence[Job], *, folds: int = 5, seed: int = 0, final: bool = False
 ) -> list[Stack]:
     """The stacks of a whole grid: dataset × job × fold, each with all its λ.
 
@@ -164,10 +154,7 @@ def grid(
     for source in sources:
         data, rows = source.load()
         if not 2 <= folds <= len(data):  # here, once, and not in every stack
-            raise InputError(
-                f"`folds` must be between 2 and the {len(data):,} rows of {source.name}, got "
-                f"{folds}."
-            )
+            raise InputError(f"`folds` must be between 2 and the {len(data):,} rows of {source.name}, got {folds}.")
         for job in jobs:
             if len(data.labels) > 2 and not methods.get(job.method).multiclass:
                 continue
@@ -252,28 +239,20 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise InputError(
-                f"`backend` must be one of {', '.join(BACKENDS)}, got {self.backend!r}."
-            )
+            raise InputError(f"`backend` must be one of {', '.join(BACKENDS)}, got {self.backend!r}.")
         if (self.backend == "dask") != (self.scheduler is not None):
             raise InputError(
-                "`scheduler` is the address of a Dask scheduler: pass it with backend='dask', and "
-                "only then."
+                "`scheduler` is the address of a Dask scheduler: pass it with backend='dask', and only then."
             )
         if self.n_jobs == 0 or self.n_jobs < -1:
-            raise InputError(
-                f"`n_jobs` must be a number of processes, or -1 for all cores, got {self.n_jobs}."
-            )
+            raise InputError(f"`n_jobs` must be a number of processes, or -1 for all cores, got {self.n_jobs}.")
 
 
 HERE = Execution()
 
 
 def run(
-    stacks: Sequence[Stack],
-    folder: str | Path,
-    execution: Execution = HERE,
-    done: Callable[[], None] = lambda: None,
+    stacks: Sequence[Stack], folder: str | Path, execution: Execution = HERE, done: Callable[[], None] = lambda: None
 ) -> Outcome:
     """Work on every run that has no final record yet.
 
@@ -321,11 +300,7 @@ def describe(data: Data) -> dict[str, Any]:
     }
 
 
-_SAID = {
-    "fingerprint": "other rows",
-    "details": "another recipe",
-    "source": "other code",
-}
+_SAID = {"fingerprint": "other rows", "details": "another recipe", "source": "other code"}
 
 
 def _check_protocol(stacks: Sequence[Stack], records: Sequence[Record], folder: Path) -> None:
@@ -362,10 +337,7 @@ def _answers(stacks: Sequence[Stack], how: Execution) -> Iterator[Answer]:
     # a user's own rows travel once: the stack goes without them, and they are an argument
     light = [replace(stack, source=replace(stack.source, data=None)) for stack in stacks]
     sources = [stack.source for stack in stacks]
-    calls = (
-        delayed(_work_on)(source, stack, how.timeout)
-        for source, stack in zip(sources, light, strict=True)
-    )
+    calls = (delayed(_work_on)(source, stack, how.timeout) for source, stack in zip(sources, light, strict=True))
     if how.scheduler is None:
         n_jobs = how.n_jobs if len(stacks) > 1 else 1
         with in_processes(calls, n_jobs, in_order=False) as answers:
@@ -447,9 +419,7 @@ def _train(stack: Stack) -> Answer:
     lanes = [Lane(run.trade_off, train, first.seed) for run in stack.runs]
     started = time.process_time()  # CPU: one thread works here, and the machine may be shared
     use_sensitive = job.inputs == "xz"
-    fitted: Any = methods.fit(
-        job.method, sample, lanes, recipe=job.made(), use_sensitive=use_sensitive
-    )
+    fitted: Any = methods.fit(job.method, sample, lanes, recipe=job.made(), use_sensitive=use_sensitive)
     seconds = (time.process_time() - started) / len(lanes)
     shown = test if len(test) else train[:1]  # a method may refuse to predict no rows at all
     q = np.asarray(fitted.posteriors(X[shown], data.z[shown]))
@@ -532,9 +502,7 @@ def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:
     return np.stack([~second, second], axis=-1).astype(np.float32)
 
 
-def best_threshold(
-    score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weight: float
-) -> float:
+def best_threshold(score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weight: float) -> float:
     r"""t* for two labels: the exact maximiser of Accuracy − w · EO gap over all thresholds.
 
     .. math:: t^* = \arg\max_t\ \frac1n \#\{1\{s_i > t\} = y_i\}

@@ -49,11 +49,7 @@ BUDGETS = {  # "many" are the paper's budgets of v for more than two labels
 }
 SCORE_GAPS = (0.1, 0.2)  # budgets of the largest gap over thresholds
 # in 20 bins a fold of 6,500 rows shows v = 0.003 without any: budgets bound the corrected value
-BOUNDED = {
-    "information": "violation",
-    "decisions": "eo_gap",
-    "scores": "score_violation_corrected",
-}
+BOUNDED = {"information": "violation", "decisions": "eo_gap", "scores": "score_violation_corrected"}
 
 
 def best(mean: Columns, constraint: str, budget: float, target: str) -> int | None:
@@ -67,9 +63,7 @@ def best(mean: Columns, constraint: str, budget: float, target: str) -> int | No
     return int(np.flatnonzero(fits)[np.argmax(_sign(target) * mean[target][fits])])
 
 
-def nested(
-    columns: Columns, constraint: str, budget: float, target: str
-) -> NDArray[np.intp] | None:
+def nested(columns: Columns, constraint: str, budget: float, target: str) -> NDArray[np.intp] | None:
     """For each fold (and seed) the row of the point that is best within the budget on the others.
 
     Where no point is within it on the other folds, the one that came closest stands.
@@ -124,9 +118,7 @@ def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
 
 
-def operating_points(
-    columns: Columns, dataset: str, *, budgets: Sequence[float] | None = None
-) -> Table:
+def operating_points(columns: Columns, dataset: str, *, budgets: Sequence[float] | None = None) -> Table:
     """The paper's compact operating points: each method's best mean under each budget.
 
     For two labels budgets bound the EO gap of both policies; for more, as in the paper, the
@@ -166,11 +158,7 @@ def operating_points(
 
 
 def envelopes(
-    columns: Columns,
-    dataset: str,
-    *,
-    levels: Sequence[float] | None = None,
-    limit: ReferenceCurve | None = None,
+    columns: Columns, dataset: str, *, levels: Sequence[float] | None = None, limit: ReferenceCurve | None = None
 ) -> Table:
     """Each method's upper concave envelope (revealed mixtures) at some violations.
 
@@ -330,9 +318,7 @@ def _count_table(counts: Array, squares: Array | None) -> CountTable:
     moments = None
     if squares is not None and not np.array_equal(squares, counts):
         both = 0.5 * (counts.sum(-1) - squares.sum(-1))
-        moments = np.stack(
-            [np.stack([squares[..., 0], both], -1), np.stack([both, squares[..., 1]], -1)], -2
-        )
+        moments = np.stack([np.stack([squares[..., 0], both], -1), np.stack([both, squares[..., 1]], -1)], -2)
     return CountTable(counts, y, z, u, round(float(counts.sum())), moments)
 
 

@@ -16,15 +16,7 @@ from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.base_models import (
-    JOINT,
-    LABELS,
-    WITHOUT,
-    Base,
-    base_key,
-    base_of,
-    fit_base,
-)
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, Base, base_key, base_of, fit_base
 from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import NumericFrontier, trace_numeric
 from separatrix.frontier.questions_answered import write_answers
@@ -38,23 +30,8 @@ from separatrix.frontier.rows import (
     useless_model,
 )
 from separatrix.frontier.store import ALL_ROWS, Store
-from separatrix.frontier.sweep import (
-    Execution,
-    Job,
-    Source,
-    Stack,
-    describe,
-    fingerprint,
-    grid,
-    run,
-)
-from separatrix.frontier.traced import (
-    check_same,
-    kept_with,
-    remove_checksums,
-    write_manifest,
-    writing,
-)
+from separatrix.frontier.sweep import Execution, Job, Source, Stack, describe, fingerprint, grid, run
+from separatrix.frontier.traced import check_same, kept_with, remove_checksums, write_manifest, writing
 from separatrix.io import Stages
 
 # what a model predicts, and how its stage is called
@@ -146,14 +123,12 @@ def trace(
     if task == "regression":
         if blind or criterion != "separation" or settings.methods or groups is not None:
             raise InputError(
-                "`blind`, `criterion`, `method`, `trade_offs` and `groups` are for labels, not for "
-                "numbers."
+                "`blind`, `criterion`, `method`, `trade_offs` and `groups` are for labels, not for numbers."
             )
         return trace_numeric(X, y, sensitive_features, settings)
     if sensitive != "groups":
         raise InputError(
-            'sensitive="continuous" traces a numeric target: pass task="regression" too; for '
-            "labels use `theory.align`."
+            'sensitive="continuous" traces a numeric target: pass task="regression" too; for labels use `theory.align`.'
         )
     data = as_data(X, y, sensitive_features, groups, min_level_rows)
     return trace_data(data, settings, raw=X)
@@ -197,9 +172,7 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
                 continue
             with stages.stage(f"Fitting the base model{what}", fits) as done:
                 try:
-                    scores = fit_base(
-                        folder, data, base, fold, kind=kind, n_jobs=work.n_jobs, done=done
-                    )
+                    scores = fit_base(folder, data, base, fold, kind=kind, n_jobs=work.n_jobs, done=done)
                 except Exception as error:  # a user's pipeline may raise anything: it is listed
                     if kind != WITHOUT or base.reads == "xz":
                         raise
@@ -214,9 +187,7 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
         Store(folder).describe(name, describe(data))
         if impossible:
             notes = [*notes, f"Without the group: not possible, {impossible}."]
-        _write_manifest(
-            folder, data, fold, settings, name, notes, about | {"impossible": impossible}
-        )
+        _write_manifest(folder, data, fold, settings, name, notes, about | {"impossible": impossible})
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
@@ -234,10 +205,7 @@ def _check(data: Data, settings: Settings) -> None:
     if settings.criterion == "sufficiency" and settings.blind:
         raise InputError("Sufficiency needs the group at decision time: leave `blind` out.")
     if settings.methods and data.units is not None:
-        raise InputError(
-            "Trained paths do not know which rows are about one person: leave out `method` or "
-            "`groups`."
-        )
+        raise InputError("Trained paths do not know which rows are about one person: leave out `method` or `groups`.")
     # every label and group must be in the training rows of every fold
     units = np.arange(len(data)) if data.units is None else data.units
     for what, names, codes in (("label", data.labels, data.y), ("group", data.groups, data.z)):

@@ -41,8 +41,7 @@ _DATA = (".json", ".model", ".safetensors")
 _OTHER = {  # what a folder holds that cannot be added to
     "task": "the frontier of {task}",
     "fingerprint": "the frontier of other rows ({name!r}, {rows:,} rows)",
-    "key": "a frontier of another base model, other folds or another seed ({note} Asked now: "
-    "{told})",
+    "key": "a frontier of another base model, other folds or another seed ({note} Asked now: {told})",
 }
 
 
@@ -219,12 +218,7 @@ class Traced(Folder):
         return self.results.limit(self.name)
 
     def saved_run(
-        self,
-        method: str,
-        trade_off: float,
-        *,
-        inputs: str = "xz",
-        fold: int = ALL_ROWS,
+        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
     ) -> tuple[SavedRun, int]:
         """The stack that holds a run, and its lane there.
 
@@ -260,8 +254,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
-            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
-            "`separatrix trace`."
+            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of `separatrix trace`."
         )
     check_sums(folder)
     try:
@@ -270,15 +263,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error}.") from error
     if version != FORMAT:
-        raise DataError(
-            f"{path} has format {version!r}; this separatrix reads {FORMAT}. Trace the data again."
-        )
+        raise DataError(f"{path} has format {version!r}; this separatrix reads {FORMAT}. Trace the data again.")
     return dict(manifest)
 
 
-def write_manifest(
-    folder: Path, rows: Mapping[str, NDArray[Any]], about: Mapping[str, Any]
-) -> None:
+def write_manifest(folder: Path, rows: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
 
     Args:

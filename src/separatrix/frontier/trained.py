@@ -99,9 +99,7 @@ class Trained(NamedTuple):
     flattery: float  # what choosing the best of many adds to the objective; taken off the promise
 
 
-def trained_points(
-    frontier: Traced, method: Sequence[str] | None = None, *, blind: bool = False
-) -> list[TrainedPoint]:
+def trained_points(frontier: Traced, method: Sequence[str] | None = None, *, blind: bool = False) -> list[TrainedPoint]:
     """Every trained point whose folds all trained and whose model is kept, decided ones first.
 
     Args:
@@ -244,9 +242,7 @@ def _shifted(promise: Promise, by: float) -> Promise:
     return Promise(value + by, error, low + by, high + by)
 
 
-def _flattery(
-    points: Sequence[TrainedPoint], chosen: Mixture, request: Request, groups: Levels
-) -> float:
+def _flattery(points: Sequence[TrainedPoint], chosen: Mixture, request: Request, groups: Levels) -> float:
     """By how much the best of many looks better than what the other folds would have chosen."""
     folds = len(points[0].tables)
     if folds < 3:
@@ -266,9 +262,7 @@ def _flattery(
     return max(-float(np.mean(told)), 0.0) if told else 0.0
 
 
-def _infeasible(
-    points: Sequence[TrainedPoint], values: Array, limits: Array, request: Request
-) -> InfeasibleError:
+def _infeasible(points: Sequence[TrainedPoint], values: Array, limits: Array, request: Request) -> InfeasibleError:
     """The smallest budgets, in the proportion asked for, that a point keeps."""
     budget = np.array(list(request.budgets.values()))
     with np.errstate(divide="ignore", invalid="ignore"):

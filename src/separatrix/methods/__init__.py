@@ -187,8 +187,7 @@ def _declared(name: str) -> dict[str | None, ast.expr]:
     (call,) = (
         node.value
         for node in ast.parse(source).body
-        if isinstance(node, ast.Assign)
-        and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
+        if isinstance(node, ast.Assign) and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
     )
     assert isinstance(call, ast.Call)
     return {keyword.arg: keyword.value for keyword in call.keywords}
@@ -200,9 +199,7 @@ def get(name: str) -> Method:
     try:
         method = import_module(f"separatrix.methods.{name}").METHOD
     except ModuleNotFoundError as error:
-        extra = {"torch": "torch", "fairlearn": "fairlearn", "lightgbm": "boosting"}.get(
-            error.name or ""
-        )
+        extra = {"torch": "torch", "fairlearn": "fairlearn", "lightgbm": "boosting"}.get(error.name or "")
         if extra is None:
             raise
         raise MissingExtraError(
@@ -249,9 +246,7 @@ def fit(
     if not lanes:
         raise InputError("`lanes` is empty: pass at least one `Lane(trade_off)`.")
     if sample.n_labels > 2 and not method.multiclass:
-        raise InputError(
-            f"The method {name!r} takes two labels; this sample has {sample.n_labels}."
-        )
+        raise InputError(f"The method {name!r} takes two labels; this sample has {sample.n_labels}.")
     for lane in lanes:
         not_negative(lane.trade_off, "trade_off")
     if isinstance(recipe, str) and recipe not in method.recipes:

@@ -38,14 +38,7 @@ from scipy.special import expit, logit, softmax
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import as_levels, check_lengths
-from separatrix.core.binned_cmi import (
-    Value,
-    bins_for,
-    centres,
-    cmi_of_draws,
-    cmi_of_scores,
-    spread_out,
-)
+from separatrix.core.binned_cmi import Value, bins_for, centres, cmi_of_draws, cmi_of_scores, spread_out
 from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
@@ -101,9 +94,7 @@ class Rows(NamedTuple):
             losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - own
         return float(np.average(losses, weights=self.weight)) if len(losses) else 0.0
 
-    def violation(
-        self, p: Array, level: str, bins: int, some: Any = slice(None), slope_of_p: Any = None
-    ) -> Value:
+    def violation(self, p: Array, level: str, bins: int, some: Any = slice(None), slope_of_p: Any = None) -> Value:
         """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores.
 
         `slope_of_p` is p (1 − p) for two labels, if it is known.
@@ -132,9 +123,7 @@ class Rows(NamedTuple):
         return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
 
 
-def _rows(
-    y_true: ArrayLike | Rows, groups: Any, sample_weight: ArrayLike | None, like: Rows | None = None
-) -> Rows:
+def _rows(y_true: ArrayLike | Rows, groups: Any, sample_weight: ArrayLike | None, like: Rows | None = None) -> Rows:
     """Coded rows; held-out rows have the labels of those they are `like`."""
     if isinstance(y_true, Rows):
         return y_true
@@ -201,9 +190,7 @@ class SeparationObjective:
         one_of(level, "level", "draw", "score")
         rates = np.atleast_1d(np.asarray(learning_rate, dtype=np.float64))
         if (bins is not None and bins < 2) or not len(rates) or not (rates > 0).all():
-            raise InputError(
-                f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}."
-            )
+            raise InputError(f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}.")
         self.rows, self.trade_off, self.level = rows, float(trade_off), level
         self.normalise, self.rates, self._round, self._start = normalise, rates, 0, start
         self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
@@ -258,11 +245,7 @@ class SeparationObjective:
         return Last(self.rows.cross_entropy(scores), v, weight)
 
     def watch(
-        self,
-        y_true: ArrayLike | Rows,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, y_true: ArrayLike | Rows, *, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> Callable[[Array, Any], tuple[str, float, bool]]:
         r"""A `feval` for early stopping on held-out rows, which may have groups of their own.
 

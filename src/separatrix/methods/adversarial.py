@@ -38,8 +38,7 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
 METHOD = Method(
     label="Adversarial",
     colour="#cc79a7",
-    reference="Madras et al. (2018), Learning adversarially fair and transferable "
-    "representations; as in the paper",
+    reference="Madras et al. (2018), Learning adversarially fair and transferable representations; as in the paper",
     trade_offs=HALF_DECADES,
     dataset_grids=PENALTY_GRIDS,
     loss=loss,

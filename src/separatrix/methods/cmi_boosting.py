@@ -29,13 +29,7 @@ from scipy.special import expit, softmax
 from separatrix.errors import DataError, InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._grids import DENSE_BELOW
-from separatrix.methods._objective import (
-    RATE,
-    Last,
-    Rows,
-    SeparationObjective,
-    falling_rates,
-)
+from separatrix.methods._objective import RATE, Last, Rows, SeparationObjective, falling_rates
 from separatrix.methods._tree_text import check_model
 from separatrix.nn.lanes import Codes, alike, known_groups
 
@@ -91,9 +85,7 @@ class Boosted:
         """P(U = u | x, z) of every model, array (M, n, K); z are group codes."""
         rows = np.asarray(X, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise InputError(
-                f"`X` must have the {self.n_features} columns of training, got shape {rows.shape}."
-            )
+            raise InputError(f"`X` must have the {self.n_features} columns of training, got shape {rows.shape}.")
         columns = self.start.shape[1]
         q = np.empty((len(self.models), len(rows), max(columns, 2)))
         if not len(rows):
@@ -111,8 +103,7 @@ class Boosted:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The models' texts as bytes, and how to read them."""
         named: dict[str, NDArray[Any]] = {
-            f"model_{i}": np.frombuffer(text.encode(), dtype=np.uint8)
-            for i, text in enumerate(self.models)
+            f"model_{i}": np.frombuffer(text.encode(), dtype=np.uint8) for i, text in enumerate(self.models)
         }
         sizes = {"start": self.start, "n_features": np.array(self.n_features), "order": self.order}
         return named | sizes
@@ -123,9 +114,7 @@ class Boosted:
         start, order = np.asarray(arrays["start"], dtype=np.float64), np.asarray(arrays["order"])
         n_features = int(arrays["n_features"])
         if start.ndim != 2 or not np.isfinite(start).all():
-            raise DataError(
-                "The starting scores of a boosted model are damaged. Load another copy."
-            )
+            raise DataError("The starting scores of a boosted model are damaged. Load another copy.")
         if not np.array_equal(np.sort(order), np.arange(len(order))):
             raise DataError("The groups of a boosted model are damaged. Load another copy.")
         texts = []
@@ -133,9 +122,7 @@ class Boosted:
             try:
                 text = np.asarray(arrays[f"model_{i}"], dtype=np.uint8).tobytes().decode("ascii")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    "The trees of a boosted model are not text. Load another copy."
-                ) from error
+                raise DataError("The trees of a boosted model are not text. Load another copy.") from error
             check_model(text, len(order) + n_features, start.shape[1])
             texts.append(text)
         return Boosted(tuple(texts), start, n_features, order.astype(np.int64))
@@ -161,9 +148,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Boosted:
 class _Data:
     """The binned rows of some lanes, with those held out for early stopping."""
 
-    def __init__(
-        self, sample: Sample, lane: Lane, recipe: Recipe, place: Codes, order: Codes
-    ) -> None:
+    def __init__(self, sample: Sample, lane: Lane, recipe: Recipe, place: Codes, order: Codes) -> None:
         rows = lane.indices(len(sample))
         held = np.zeros(0, dtype=np.int64)
         if recipe.patience is not None:
@@ -175,9 +160,7 @@ class _Data:
         if len(held):
             self.held_binned = self._dataset(sample, held, self.held, order, self.binned)
 
-    def _dataset(
-        self, sample: Sample, at: Codes, rows: Rows, order: Codes, reference: Any = None
-    ) -> Any:
+    def _dataset(self, sample: Sample, at: Codes, rows: Rows, order: Codes, reference: Any = None) -> Any:
         matrix = _matrix(np.asarray(sample.X[at], dtype=np.float32), sample.z[at], order)
         weights = {"label": rows.y, "weight": rows.weight, "reference": reference}
         return lgb.Dataset(matrix, params=_PARAMETERS, **weights)

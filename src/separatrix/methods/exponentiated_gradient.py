@@ -35,14 +35,9 @@ Array = NDArray[np.float64]
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetworks:
     """One game per lane."""
     if sample.weight is not None:
-        raise InputError(
-            "fairlearn's ExponentiatedGradient takes no sample weights: leave out `weight`."
-        )
+        raise InputError("fairlearn's ExponentiatedGradient takes no sample weights: leave out `weight`.")
     if options.recipe.piecewise_linear:
-        raise InputError(
-            "`exponentiated_gradient` takes no piecewise_linear: pass a recipe with "
-            "piecewise_linear=0."
-        )
+        raise InputError("`exponentiated_gradient` takes no piecewise_linear: pass a recipe with piecewise_linear=0.")
     for lane in lanes:
         if not lane.trade_off > 0:
             raise InputError(
@@ -122,8 +117,5 @@ METHOD = Method(
     fit=fit,
     restore=RuledNetworks.restore,
     # tens of networks a lane; a quarter of the epochs reaches the AUROC of `erm` (Adult, COMPAS)
-    recipes={
-        "default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True),
-        "paper": PAPER,
-    },
+    recipes={"default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True), "paper": PAPER},
 )

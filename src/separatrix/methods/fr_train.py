@@ -16,12 +16,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from separatrix.methods import Method
-from separatrix.methods._adversaries import (
-    against,
-    group_cross_entropy,
-    judge_posterior,
-    posterior_and_label,
-)
+from separatrix.methods._adversaries import against, group_cross_entropy, judge_posterior, posterior_and_label
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
 from separatrix.nn.batch import Adversary, Batch
 

@@ -114,8 +114,7 @@ def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor
 METHOD = Method(
     label="InfoFair",
     colour="#78a55a",
-    reference="Kang et al. (2022), InfoFair: information-theoretic intersectional fairness; as in "
-    "the paper",
+    reference="Kang et al. (2022), InfoFair: information-theoretic intersectional fairness; as in the paper",
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,

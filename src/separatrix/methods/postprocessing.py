@@ -63,11 +63,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
         fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
         parts.append((rows, fold))
-        plan += [
-            Lane(0.0, rows[own != k], seed)
-            for own, seed in zip(fold, seeds, strict=True)
-            for k in range(_FOLDS)
-        ]
+        plan += [Lane(0.0, rows[own != k], seed) for own, seed in zip(fold, seeds, strict=True) for k in range(_FOLDS)]
     networks = train(sample, plan, options, loss)
     of_base = np.arange(len(plan)).reshape(-1, _ENSEMBLE, _FOLDS)
     ensembles = np.empty((len(lanes), _FOLDS, _ENSEMBLE), dtype=np.int64)
@@ -88,9 +84,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
     return RuledNetworks(networks, ensembles.reshape(-1, _ENSEMBLE), owner, share, rules)
 
 
-def _channels(
-    scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs: list[float]
-) -> list[Channel]:
+def _channels(scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs: list[float]) -> list[Channel]:
     """The channel of each λ, fitted on scores of unseen rows; a group without rows gets the most
     common group's.
     """
@@ -134,12 +128,7 @@ def _of_two_labels(
 
 
 def _of_many_labels(
-    scores: Array,
-    y: NDArray[Any],
-    codes: NDArray[np.intp],
-    weight: Array,
-    trade_offs: list[float],
-    seen: Levels,
+    scores: Array, y: NDArray[Any], codes: NDArray[np.intp], weight: Array, trade_offs: list[float], seen: Levels
 ) -> list[Channel]:
     rules = LabelRules(scores, np.asarray(y, dtype=np.intp), codes, weight, len(seen), "utility")
     choice = rules.choice(_MIDDLE)
@@ -160,9 +149,7 @@ def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) 
     place = [channel.groups.index(g if g in channel.groups else int(size.argmax())) for g in groups]
     if isinstance(channel, SoftmaxChannel):
         prior = None if channel.prior is None else channel.prior[place]
-        return SoftmaxChannel(
-            groups, channel.weight[place], channel.bias[place], channel.mix[place], prior
-        )
+        return SoftmaxChannel(groups, channel.weight[place], channel.bias[place], channel.mix[place], prior)
     return ThresholdChannel(
         groups, tuple(channel.thresholds[i] for i in place), tuple(channel.levels[i] for i in place)
     )

@@ -35,9 +35,7 @@ Array = NDArray[np.float64]
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetworks:
     """Scores from one part of each lane's rows, thresholds from the rest."""
     if sample.weight is not None:
-        raise InputError(
-            "fairlearn's ThresholdOptimizer takes no sample weights: leave out `weight`."
-        )
+        raise InputError("fairlearn's ThresholdOptimizer takes no sample weights: leave out `weight`.")
     parts = [_split(sample, lane) for lane in lanes]
     training = [Lane(0.0, rows, lane.seed) for (rows, _), lane in zip(parts, lanes, strict=True)]
     base = train(sample, training, options, loss)
@@ -117,8 +115,7 @@ def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.in
 METHOD = Method(
     label="Threshold Optimizer",
     colour="#666666",
-    reference="Hardt, Price and Srebro (2016), Equality of opportunity in supervised learning; "
-    "fairlearn",
+    reference="Hardt, Price and Srebro (2016), Equality of opportunity in supervised learning; fairlearn",
     trade_offs=(0.0,),
     multiclass=False,
     fit=fit,

@@ -19,6 +19,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingExtraError(
-            f"`separatrix.nn.{name}` needs PyTorch: pip install 'separatrix[torch]'."
-        ) from error
+        raise MissingExtraError(f"`separatrix.nn.{name}` needs PyTorch: pip install 'separatrix[torch]'.") from error

@@ -127,9 +127,7 @@ class Batch:
         rows = rows if self.weight is None else rows * self.weight
         return (rows.sum(-1) / self.n / self.n).add_(EPSILON)
 
-    def loss(
-        self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True
-    ) -> Tensor:
+    def loss(self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True) -> Tensor:
         """Σ weight · term, each over its norm E_i ‖∂_{h_i}‖ + ε if `normalise`: (M,) losses.
 
         Args:

@@ -30,17 +30,7 @@ from torch import Tensor
 from separatrix.core.binned_cmi import EMPTY, bins_for
 from separatrix.core.numbers import whole_number
 from separatrix.errors import InputError
-from separatrix.nn.information import (
-    Ranks,
-    Term,
-    _lanes,
-    _out,
-    _size,
-    cmi_term,
-    rows_last,
-    running_counts,
-    soft_table,
-)
+from separatrix.nn.information import Ranks, Term, _lanes, _out, _size, cmi_term, rows_last, running_counts, soft_table
 
 _NARROW = 1e-12  # the least distance of two centres that a slope is taken over
 
@@ -192,9 +182,7 @@ def penalty_term(
     return _term(p, soft, cell, table), table, rows
 
 
-def _by_score(
-    p: Tensor, cell: Tensor, weight: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _by_score(p: Tensor, cell: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The scores (N, B) of posteriors (M, K, B), with the cell and the weight of each.
 
     Two labels have one score, P(Y = 1 | x), more have one each.
@@ -206,9 +194,7 @@ def _by_score(
     return p.flatten(0, 1), cell.repeat_interleave(k, 0), each
 
 
-def _table(
-    soft: SoftBins, cell: Tensor, shape: tuple[int, int, int], weight: Tensor | None
-) -> Tensor:
+def _table(soft: SoftBins, cell: Tensor, shape: tuple[int, int, int], weight: Tensor | None) -> Tensor:
     """Soft counts (N, bins, Y, Z) for `shape` = (bins, Y, Z)."""
     cells = shape[1] * shape[2]
     up = soft.share.double()

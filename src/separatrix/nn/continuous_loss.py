@@ -27,9 +27,7 @@ from separatrix.nn.information import attach
 _SENSITIVE = ("groups", "continuous")
 
 
-def continuous_cmi(
-    output: Tensor, y: Tensor, z: Tensor, *, sensitive: str = "groups", bins: int = 8
-) -> Tensor:
+def continuous_cmi(output: Tensor, y: Tensor, z: Tensor, *, sensitive: str = "groups", bins: int = 8) -> Tensor:
     """Separation violation of a numeric output given the outcome, in soft bins.
 
     Differentiable once with respect to the output, for fixed centres of the bins. It does not
@@ -85,12 +83,7 @@ class ContinuousSeparationLoss(nn.Module):
     history: Tensor
 
     def __init__(
-        self,
-        penalty: float,
-        target: str = "continuous",
-        sensitive: str = "groups",
-        memory: int = 0,
-        bins: int = 8,
+        self, penalty: float, target: str = "continuous", sensitive: str = "groups", memory: int = 0, bins: int = 8
     ) -> None:
         super().__init__()
         if not 0.0 <= penalty < np.inf:
@@ -100,9 +93,7 @@ class ContinuousSeparationLoss(nn.Module):
         if target == "labels" and sensitive == "groups":
             raise InputError("For labels and groups use `SeparationLoss`.")
         if memory < 0 or bins < 2:
-            raise InputError(
-                f"`memory` must be 0 or more rows and `bins` at least 2, got {memory} and {bins}."
-            )
+            raise InputError(f"`memory` must be 0 or more rows and `bins` at least 2, got {memory} and {bins}.")
         self.penalty, self.target, self.sensitive = penalty, target, sensitive
         self.memory, self.bins = memory, bins
         self.last: dict[str, float] | None = None
@@ -145,9 +136,7 @@ class ContinuousSeparationLoss(nn.Module):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
-def _penalty(
-    column: Tensor, u: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp], bins: int
-) -> Tensor:
+def _penalty(column: Tensor, u: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp], bins: int) -> Tensor:
     """v of rows of which the first are those of the column, and its gradient there."""
     cmi = ConditionalCMI.from_outcome(y, codes, int(codes.max()) + 1, bins=bins)
     at = cmi.centres(u, bins)
@@ -184,7 +173,6 @@ def _codes(z: Tensor, n: int, sensitive: str) -> NDArray[np.intp]:
         return attribute_bins(numbers)
     if z.dtype.is_floating_point or numbers.min() < 0:
         raise InputError(
-            "`z` must be integer codes of groups from 0; for numbers such as age pass "
-            'sensitive="continuous".'
+            '`z` must be integer codes of groups from 0; for numbers such as age pass sensitive="continuous".'
         )
     return numbers.astype(np.intp)

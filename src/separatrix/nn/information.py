@@ -82,9 +82,7 @@ def soft_cmi(
     return _out(logits, stacked, cmi_term(p, cell, table), weight)
 
 
-def soft_mi(
-    logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None
-) -> Tensor:
+def soft_mi(logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None) -> Tensor:
     r"""Utility of the randomised policy softmax(logits) on this batch, :math:`u = I(U; Y)`.
 
     The same as `soft_cmi` with the labels as groups of one common label; arguments as there.
@@ -216,9 +214,7 @@ def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Te
     return value if logits.ndim == 3 else value.squeeze(0)
 
 
-def _out_rows(
-    logits: Tensor, lanes: Tensor, cell: Tensor, shape: tuple[int, int], weight: Tensor | None
-) -> Tensor:
+def _out_rows(logits: Tensor, lanes: Tensor, cell: Tensor, shape: tuple[int, int], weight: Tensor | None) -> Tensor:
     """I(U; Z | Y) of cells y · Z + z (M, B) by way of `many_labels`; `shape` is (Y, Z)."""
     lane = torch.arange(len(lanes), device=lanes.device)[:, None]
     code = (cell + lane * (shape[0] * shape[1])).flatten()  # a lane's labels are its own
@@ -240,9 +236,7 @@ def _lanes(
     """Everything with a lane axis, the logits in at least float32."""
     check_tensor(logits, "logits")
     if logits.ndim not in (2, 3):
-        raise InputError(
-            f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}."
-        )
+        raise InputError(f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}.")
     stacked = logits if logits.ndim == 3 else logits.unsqueeze(0)
     if stacked.dtype != torch.float64:
         stacked = stacked.float()

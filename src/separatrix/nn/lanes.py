@@ -73,14 +73,10 @@ class Sample:
         stored = isinstance(X, np.memmap)
         self.X = np.asanyarray(X) if stored else np.ascontiguousarray(X, dtype=np.float32)
         if self.X.ndim != 2:
-            raise InputError(
-                "`X` must have one row per person and one column per feature, got shape "
-                f"{self.X.shape}."
-            )
+            raise InputError(f"`X` must have one row per person and one column per feature, got shape {self.X.shape}.")
         if not stored and not (finite := np.isfinite(self.X).all(1)).all():
             raise InputError(
-                f"`X` holds a value in row {finite.argmin():,} that is not finite. Impute or drop "
-                "it first."
+                f"`X` holds a value in row {finite.argmin():,} that is not finite. Impute or drop it first."
             )
         self.y, k = _codes(y, "y", n_labels)
         self.z, self.n_groups = _codes(z, "z", n_groups)
@@ -179,14 +175,10 @@ def known_groups(z: ArrayLike | None, n: int, n_groups: int) -> Codes:
         raise InputError("These models were trained on [Z|X]: pass the group codes `z` as well.")
     groups = np.asarray(z)
     if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
-        raise InputError(
-            f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}."
-        )
+        raise InputError(f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}.")
     unseen = groups[(groups < 0) | (groups >= n_groups)]
     if len(unseen):
-        raise InputError(
-            f"`z` holds the group code {unseen[0]}, which was not in training (0 … {n_groups - 1})."
-        )
+        raise InputError(f"`z` holds the group code {unseen[0]}, which was not in training (0 … {n_groups - 1}).")
     return groups.astype(np.int64)
 
 
@@ -194,13 +186,10 @@ def _codes(values: ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
     codes = np.asarray(values)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iub"):
         raise InputError(
-            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and "
-            f"shape {codes.shape}."
+            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and shape {codes.shape}."
         )
     codes = codes.astype(np.int64)
     low, high = (int(codes.min()), int(codes.max())) if codes.size else (0, -1)
     if low < 0 or (size is not None and high >= size):
-        raise InputError(
-            f"`{name}` holds the code {low if low < 0 else high}, outside 0 … {(size or 1) - 1}."
-        )
+        raise InputError(f"`{name}` holds the code {low if low < 0 else high}, outside 0 … {(size or 1) - 1}.")
     return codes, high + 1 if size is None else size

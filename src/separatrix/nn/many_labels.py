@@ -54,17 +54,12 @@ class Counts(NamedTuple):
         """Counts of posteriors p (B, K) with cell codes (B,) and weights (B,)."""
         codes, cell = code.unique(return_inverse=True)
         rows = p.double() if weight is None else p.double() * weight[:, None]
-        return cls(
-            codes,
-            p.new_zeros(len(codes), p.shape[1], dtype=torch.float64).index_add_(0, cell, rows),
-        )
+        return cls(codes, p.new_zeros(len(codes), p.shape[1], dtype=torch.float64).index_add_(0, cell, rows))
 
     def at(self, codes: Tensor) -> Counts:
         """The same counts, with zeros for the codes that they lack."""
         table = self.table.new_zeros(len(codes), self.table.shape[1])
-        return Counts(
-            codes, table.index_copy_(0, torch.searchsorted(codes, self.codes), self.table)
-        )
+        return Counts(codes, table.index_copy_(0, torch.searchsorted(codes, self.codes), self.table))
 
     def after(self, history: Counts, decay: float) -> Counts:
         """These counts plus `decay` times the history; cells of next to no rows are dropped."""
@@ -99,12 +94,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def from_codes(
-        cls,
-        code: Tensor,
-        n_groups: int,
-        width: int,
-        weight: Tensor | None = None,
-        codes: Tensor | None = None,
+        cls, code: Tensor, n_groups: int, width: int, weight: Tensor | None = None, codes: Tensor | None = None
     ) -> Cells:
         """Cells of rows with codes y · n_groups + z (B,).
 
@@ -132,8 +122,7 @@ class Cells(NamedTuple):
         label = (np.cumsum(several) - 1)[label[counted]]
         blocks = _blocks(cell, label, max(_BLOCK // width, 1))
         rows, own, labels, kept = (
-            torch.from_numpy(part).to(code.device)
-            for part in (row[mine], cell, label, np.flatnonzero(counted))
+            torch.from_numpy(part).to(code.device) for part in (row[mine], cell, label, np.flatnonzero(counted))
         )
         return cls(rows, own, labels, kept, blocks)
 
@@ -145,9 +134,7 @@ def _changes(sorted_codes: NDArray[np.int64]) -> NDArray[np.bool_]:
     return first
 
 
-def _blocks(
-    cell: NDArray[np.int64], label: NDArray[np.int64], most: int
-) -> list[tuple[int, int, int]]:
+def _blocks(cell: NDArray[np.int64], label: NDArray[np.int64], most: int) -> list[tuple[int, int, int]]:
     """Whole labels, together at most so many rows and cells, or one label."""
     cells = np.bincount(label).cumsum()
     rows = np.bincount(cell, minlength=len(label)).cumsum()

@@ -96,15 +96,11 @@ def _knots(values: NDArray[np.float32], pieces: int) -> NDArray[np.float32]:
     levels = np.linspace(0.0, 1.0, pieces + 1)
     between = np.quantile(rest, levels, method="inverted_cdf") if len(rest) else rest
     beside = np.clip(shared[:, None] + [-1, 0, 1], 0, len(distinct) - 1)
-    knots: NDArray[np.float32] = np.unique(
-        np.concatenate([between, distinct[beside].ravel()]).astype(np.float32)
-    )
+    knots: NDArray[np.float32] = np.unique(np.concatenate([between, distinct[beside].ravel()]).astype(np.float32))
     return knots
 
 
-NO_PIECES = PiecewiseLinear(
-    np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.float32)
-)
+NO_PIECES = PiecewiseLinear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +171,7 @@ class Networks:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
         features = X if isinstance(X, np.memmap) else np.asarray(X, dtype=np.float32)
         if features.ndim != 2 or features.shape[1] != self.width:
-            raise InputError(
-                f"`X` must have the {self.width} columns of training, got shape {features.shape}."
-            )
+            raise InputError(f"`X` must have the {self.width} columns of training, got shape {features.shape}.")
         n = len(features)
         groups = known_groups(z, n, self.n_groups) if self.n_groups else np.zeros(n, dtype=np.int64)
         m, out = len(self), self.weights[-1].shape[2]
@@ -242,9 +236,7 @@ _STATUS = ("ok", "diverged")
 _PIECES = ("column", "low", "width")
 
 
-def tables(
-    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int
-) -> NDArray[np.float64]:
+def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int) -> NDArray[np.float64]:
     """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K).
 
     Args:

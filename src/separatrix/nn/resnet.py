@@ -32,18 +32,12 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             return dict(load_file(path))
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
-        raise DataError(
-            f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict()."
-        ) from error
+        raise DataError(f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict().") from error
     except (SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"{path} is not a whole weight file that torch can read ({error}). Get it again."
-        ) from error
+        raise DataError(f"{path} is not a whole weight file that torch can read ({error}). Get it again.") from error
     named = isinstance(weights, Mapping)
     if not named or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise DataError(
-            f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}."
-        )
+        raise DataError(f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}.")
     return dict(weights)
 
 
@@ -75,15 +69,12 @@ class ResNet18:
         names = [f"{convolution}.weight", *(f"{norm}.{part}" for part in parts)]
         absent = [name for name in names if name not in self._weights]
         if absent:
-            raise DataError(
-                f"The weights lack {', '.join(absent)}: they are not those of a ResNet18."
-            )
+            raise DataError(f"The weights lack {', '.join(absent)}: they are not those of a ResNet18.")
         kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
         shapes = {scale.shape, shift.shape, mean.shape, variance.shape}
         if kernel.ndim != 4 or shapes != {kernel.shape[:1]}:
             raise DataError(
-                f"The weights of {convolution} and {norm} do not fit: "
-                f"{[tuple(kernel.shape), tuple(scale.shape)]}."
+                f"The weights of {convolution} and {norm} do not fit: {[tuple(kernel.shape), tuple(scale.shape)]}."
             )
         factor = scale / torch.sqrt(variance + _EPS)
         folded = (kernel * factor[:, None, None, None]).float()

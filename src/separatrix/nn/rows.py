@@ -104,9 +104,7 @@ class Feed:
         """One pass over each lane's rows, shuffled."""
         order = self.rows
         if not self.exact:
-            order = [
-                random.permutation(own) for random, own in zip(self.random, order, strict=True)
-            ]
+            order = [random.permutation(own) for random, own in zip(self.random, order, strict=True)]
         if self.merged is None:
             for step in range(self.steps):
                 yield self._gather(order, step)

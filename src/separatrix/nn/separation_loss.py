@@ -101,13 +101,10 @@ class _Rows(NamedTuple):
         assert self.features is not None
         h = None
         if self.features.requires_grad and self.logits.requires_grad:
-            (h,) = torch.autograd.grad(
-                self.logits, self.features, gradient, retain_graph=True, allow_unused=True
-            )
+            (h,) = torch.autograd.grad(self.logits, self.features, gradient, retain_graph=True, allow_unused=True)
         if h is None:
             raise InputError(
-                "The logits were not computed from `features`: pass the tensor, with gradient, "
-                "that went into the head."
+                "The logits were not computed from `features`: pass the tensor, with gradient, that went into the head."
             )
         return h.detach().double().flatten(1).norm(dim=1)
 
@@ -203,10 +200,7 @@ class SeparationLoss(nn.Module):
             raise InputError('criterion="independence" conditions on no label: no `label_groups`.')
         coarser = criterion == "independence" or label_groups is not None
         if utility == "mi" and (coarser or level == "score"):
-            raise InputError(
-                'utility="mi" is that of a draw and needs the counts of the labels: pass '
-                'utility="ce".'
-            )
+            raise InputError('utility="mi" is that of a draw and needs the counts of the labels: pass utility="ce".')
         if not 0.0 <= one_number(trade_off, "trade_off") <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         n_labels = whole_number(n_labels, "n_labels", least=2)
@@ -225,8 +219,7 @@ class SeparationLoss(nn.Module):
             self.given = _size(coarse, None, "label_groups", "the number of groups of labels")
             if coarse.shape != (n_labels,):
                 raise InputError(
-                    f"`label_groups` must have one code per label, shape ({n_labels},), got "
-                    f"{tuple(coarse.shape)}."
+                    f"`label_groups` must have one code per label, shape ({n_labels},), got {tuple(coarse.shape)}."
                 )
             coarse = coarse.long()
         self.register_buffer("label_groups", coarse, persistent=False)
@@ -280,9 +273,7 @@ class SeparationLoss(nn.Module):
             column = logits.reshape(-1, 1)
             logits = torch.cat([torch.zeros_like(column), column], 1)
         if logits.ndim != 2 or logits.shape[1] != self.n_labels:
-            raise InputError(
-                f"`logits` must have shape (B, {self.n_labels}), got {tuple(logits.shape)}."
-            )
+            raise InputError(f"`logits` must have shape (B, {self.n_labels}), got {tuple(logits.shape)}.")
         if self.normalise and (features is None) == (head is None):
             raise InputError(
                 "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
@@ -495,9 +486,7 @@ def _full_precision(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
-def two_labels(
-    logits: Tensor, y: NDArray[np.int64], z: NDArray[np.int64], n_groups: int, head: Tensor | None
-) -> Step:
+def two_labels(logits: Tensor, y: NDArray[np.int64], z: NDArray[np.int64], n_groups: int, head: Tensor | None) -> Step:
     r"""Cross-entropy and I(U; Z | Y) of one batch of two labels, in a few small arrays.
 
     Let t be the true label's logit less the other one, and :math:`p = \sigma(t)` the truth's

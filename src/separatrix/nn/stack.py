@@ -38,11 +38,7 @@ _FEW = 5  # lanes with the same rows and seed that are not worth a chunk of thei
 
 
 def train(
-    sample: Sample,
-    lanes: Sequence[Lane],
-    options: Options,
-    loss: Loss,
-    adversary: Adversary | None = None,
+    sample: Sample, lanes: Sequence[Lane], options: Options, loss: Loss, adversary: Adversary | None = None
 ) -> Networks:
     """Train one network per lane.
 
@@ -63,9 +59,7 @@ def train(
     parts = chunks(lanes, len(sample), options.recipe.batch)
     # ramps of the rows that train any lane, so that all lanes have the same inputs
     used = [lanes[own[0]].indices(len(sample)) for own in alike(lanes, by_seed=False)]
-    piecewise_linear = PiecewiseLinear.of(
-        sample.X, np.unique(np.concatenate(used)), options.recipe.piecewise_linear
-    )
+    piecewise_linear = PiecewiseLinear.of(sample.X, np.unique(np.concatenate(used)), options.recipe.piecewise_linear)
     shared = (options, loss, adversary, piecewise_linear)
     calls = [delayed(_train_chunk)(sample, [lanes[i] for i in part], *shared) for part in parts]
     trained = []
@@ -169,13 +163,7 @@ def _train_chunk(
 
 
 def _forward(
-    layers: Layers,
-    rows: Rows,
-    cells: Tensor,
-    progress: float,
-    recipe: Recipe,
-    memory: dict[str, Tensor],
-    feed: Feed,
+    layers: Layers, rows: Rows, cells: Tensor, progress: float, recipe: Recipe, memory: dict[str, Tensor], feed: Feed
 ) -> Batch:
     logits, hidden, spread = layers.forward(rows.x), layers.features, rows.spread
     if spread is not None:
@@ -214,9 +202,7 @@ def _backward(layers: Layers, batch: Batch, rows: Rows, value: Tensor) -> None:
 class _Against:
     """The discriminators of an adversarial method: one per lane, with their own Adam."""
 
-    def __init__(
-        self, adversary: Adversary, features: int, sample: Sample, seeds: list[int], device: str
-    ) -> None:
+    def __init__(self, adversary: Adversary, features: int, sample: Sample, seeds: list[int], device: str) -> None:
         self.adversary = adversary
         widths = adversary.widths(features, sample.n_labels, sample.n_groups)
         # a zero last layer starts at chance and knows no order of the groups
@@ -237,9 +223,7 @@ class _Against:
 class _Watch:
     """Early stopping: keeps each lane's best weights, judged on rows held out from training."""
 
-    def __init__(
-        self, sample: Sample, held: list[Lane], options: Options, piecewise_linear: PiecewiseLinear
-    ) -> None:
+    def __init__(self, sample: Sample, held: list[Lane], options: Options, piecewise_linear: PiecewiseLinear) -> None:
         self.patience = options.recipe.patience or 0
         whole = replace(options, recipe=replace(options.recipe, batch=None, exact=False))
         feed = Feed(sample, held, whole, piecewise_linear, merge=False)
@@ -307,12 +291,7 @@ class Layers:
     """
 
     def __init__(
-        self,
-        widths: Sequence[int],
-        seeds: Sequence[int],
-        device: str,
-        blind: int = 0,
-        zero_output: bool = False,
+        self, widths: Sequence[int], seeds: Sequence[int], device: str, blind: int = 0, zero_output: bool = False
     ) -> None:
         m = len(seeds)
         shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
@@ -381,9 +360,7 @@ class Layers:
         if features is not None:
             down += features
         for i in range(len(self.weights) - 2, -1, -1):
-            torch.ops.aten.threshold_backward.grad_input(
-                down, activations[i + 1], 0, grad_input=down
-            )
+            torch.ops.aten.threshold_backward.grad_input(down, activations[i + 1], 0, grad_input=down)
             yield i, down
             if i:
                 down = torch.bmm(down, self.weights[i].transpose(1, 2))

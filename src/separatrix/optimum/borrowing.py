@@ -60,9 +60,7 @@ class ScoreTable:
     weight: Array
 
     @classmethod
-    def from_rows(
-        cls, scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array
-    ) -> ScoreTable:
+    def from_rows(cls, scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array) -> ScoreTable:
         """One entry for each row; from 200,000 rows on, two (labels) for a block of neighbours."""
         if len(y) <= _MANY_ROWS:
             order = np.lexsort((-scores, z))
@@ -111,11 +109,7 @@ class GroupCurves(NamedTuple):
 
 
 def group_curves_borrowing(
-    table: ScoreTable,
-    *,
-    borrow: bool = True,
-    repeats: Array | None = None,
-    borrowed: Array | None = None,
+    table: ScoreTable, *, borrow: bool = True, repeats: Array | None = None, borrowed: Array | None = None
 ) -> GroupCurves:
     """The ROC curve of every group, pulled towards the pooled one.
 
@@ -184,10 +178,6 @@ def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) 
         q[here] += rows[here] * (own - pooled) ** 2 / max(pooled * (1.0 - pooled), 1e-9) / len(cuts)
     n, free = rows[here].sum(), here.sum() - 1
     spare = n - (rows[here] ** 2).sum() / n
-    rho = (
-        (max(q.sum() - free, 0.0) + _CAUTION * np.sqrt(2.0 * free)) / spare
-        if free and spare > 0
-        else 1.0
-    )
+    rho = (max(q.sum() - free, 0.0) + _CAUTION * np.sqrt(2.0 * free)) / spare if free and spare > 0 else 1.0
     each = np.clip(np.maximum(rho, (q - 1.0) / np.maximum(rows, 1.0)), 1e-9, 1.0)
     return np.where(here, 1.0 / each - 1.0, 0.0)

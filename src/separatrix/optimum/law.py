@@ -47,13 +47,7 @@ class LabelLaw:
     """
 
     def __init__(
-        self,
-        p: Array,
-        z: NDArray[Any],
-        weight: Array,
-        n_groups: int,
-        borrow: float = 0.0,
-        exact: bool = False,
+        self, p: Array, z: NDArray[Any], weight: Array, n_groups: int, borrow: float = 0.0, exact: bool = False
     ) -> None:
         rows = _by_group(p, z, weight, n_groups)
         if borrow:
@@ -62,8 +56,7 @@ class LabelLaw:
         kind = np.float32 if many and not exact else np.float64
         # rows last: sums over few labels are then many times faster
         self.rows: list[tuple[NDArray[Any], NDArray[Any], Array]] = [
-            (np.ascontiguousarray(q.T, kind), np.ascontiguousarray(w[:, None] * q, kind), w)
-            for q, w in rows
+            (np.ascontiguousarray(q.T, kind), np.ascontiguousarray(w[:, None] * q, kind), w) for q, w in rows
         ]
         self.mass = np.array([w @ q for q, w in rows]).T  # P(y, z)
         self.prior = self.mass.sum(1)
@@ -107,9 +100,7 @@ class LabelLaw:
     def most(self, prices: Array) -> float:
         """Σ w max_u p W_z: the sweep at temperature zero."""
         return sum(
-            float(w @ (prices[:, z].astype(p.dtype).T @ p).max(0))
-            for z, (p, _, w) in enumerate(self.rows)
-            if len(w)
+            float(w @ (prices[:, z].astype(p.dtype).T @ p).max(0)) for z, (p, _, w) in enumerate(self.rows) if len(w)
         )
 
 
@@ -151,9 +142,7 @@ class BlindRows(BlindLaw):
 
     def effective_rows(self) -> Array:
         """(Σw)² / Σw² of each cell (labels, groups)."""
-        total, square = (
-            np.bincount(self.cell, w, self.q.shape[1]) for w in (self.weight, self.weight**2)
-        )
+        total, square = (np.bincount(self.cell, w, self.q.shape[1]) for w in (self.weight, self.weight**2))
         rows = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
         return rows.reshape(self.mass.shape)
 
@@ -183,9 +172,7 @@ def _by_group(p: Array, z: NDArray[Any], weight: Array, n_groups: int) -> list[t
     return [(p[order[a:b]], w[order[a:b]]) for a, b in pairwise(ends)]
 
 
-def _borrowed(
-    rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float
-) -> list[tuple[Array, Array]]:
+def _borrowed(rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float) -> list[tuple[Array, Array]]:
     """The groups' rows with m pseudo-rows each, in units of rows of mean weight."""
     prior = weight @ p / weight.sum()
     step = -(-len(p) // _ATOMS)

@@ -29,13 +29,7 @@ from separatrix.columns.scores import binary_score, check_posteriors, check_weig
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import Envelope, concave_envelope, rising
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.measures import (
-    BUDGETS,
-    CRITERIA,
-    METRICS,
-    budget_for,
-    budget_named,
-)
+from separatrix.core.measures import BUDGETS, CRITERIA, METRICS, budget_for, budget_named
 from separatrix.core.numbers import as_floats, not_negative, one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.optimum.law import LabelLaw
@@ -80,9 +74,7 @@ class Limit:
     solutions: tuple[Solution, ...] = field(repr=False)
 
     @classmethod
-    def from_solver(
-        cls, solver: Solver, levels: Array | None, points: int, labels: Levels
-    ) -> Limit:
+    def from_solver(cls, solver: Solver, levels: Array | None, points: int, labels: Levels) -> Limit:
         """Solve for these levels, or for so many from the strictest to a slack budget."""
         if levels is None:
             levels = solver.spaced(points)
@@ -166,9 +158,7 @@ class Limit:
         columns = {f"{budget.label} at most": _digits(self.levels[rows], ".4g")}
         columns[self._objective()] = _digits(self.values[rows], ".4f")
         if not self._binary:
-            columns["at most"] = [
-                "not known" if np.isnan(x) else f"{x:.4f}" for x in self.upper[rows]
-            ]
+            columns["at most"] = ["not known" if np.isnan(x) else f"{x:.4f}" for x in self.upper[rows]]
         else:
             for name in ("accuracy", "utility"):
                 columns.setdefault(METRICS[name].label, _digits(METRICS[name](tables), ".4f"))
@@ -312,9 +302,7 @@ def limit(
                     f"({listed(histogram.labels)}); a score needs two. For more, pass the columns "
                     "of their posteriors."
                 )
-            solver: Solver = RocSolver(
-                *histogram_curves(histogram), maximize, kind.name, histogram.groups, tolerance
-            )
+            solver: Solver = RocSolver(*histogram_curves(histogram), maximize, kind.name, histogram.groups, tolerance)
             return Limit.from_solver(solver, wanted, points, histogram.labels)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if single:
@@ -334,8 +322,7 @@ def limit(
         return Limit.from_solver(solver, wanted, points, labels)
     if s.shape[1] != len(labels):
         raise InputError(
-            f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
-            "pass one per label."
+            f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): pass one per label."
         )
     if not kind.many_labels:
         others = listed([name for name, other in BUDGETS.items() if other.many_labels])

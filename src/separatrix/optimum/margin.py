@@ -98,12 +98,7 @@ class Margin:
     """
 
     def __init__(
-        self,
-        table: ScoreTable,
-        groups: Levels,
-        maximize: str | Cost,
-        budget: str,
-        known: GroupCurves,
+        self, table: ScoreTable, groups: Levels, maximize: str | Cost, budget: str, known: GroupCurves
     ) -> None:
         self.table, self.groups, self.maximize, self.known = table, groups, maximize, known
         self.kind = budget_named(budget)
@@ -137,12 +132,7 @@ class Margin:
         # the strictest rule is one rule, whatever grid is measured by now: its promise may be asked
         level = 0.0 if asked <= smallest else min(level, asked)
         expected = float(np.interp(level, levels, shown))
-        return Kept(
-            level,
-            min(expected, asked),
-            smallest,
-            self._fits(self.known, np.array([level]), None)[0],
-        )
+        return Kept(level, min(expected, asked), smallest, self._fits(self.known, np.array([level]), None)[0])
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
@@ -169,9 +159,7 @@ class Margin:
         outside: list[list[Array]] = []
         judges = []
         for repeats in self._resamples():
-            curves = group_curves_borrowing(
-                self.table, repeats=repeats, borrowed=self.known.borrowed
-            )
+            curves = group_curves_borrowing(self.table, repeats=repeats, borrowed=self.known.borrowed)
             chosen, others = (self._counts(weight * w) for w in (repeats, repeats == 0))
             rules = self._fits(curves, new, _TOLERANCE)
             all_rows.append([self._passed(r, everything) for r in rules])
@@ -224,9 +212,7 @@ class Margin:
                 repeats[rows] = np.bincount(places[k], minlength=places.shape[1])[bag]
             yield repeats
 
-    def _fits(
-        self, known: GroupCurves, levels: Array, close: float | None
-    ) -> list[ThresholdChannel]:
+    def _fits(self, known: GroupCurves, levels: Array, close: float | None) -> list[ThresholdChannel]:
         """The best rule of each level on the curves of a resample."""
         solver = RocSolver(*known[:2], self.maximize, self.kind.name, self.groups, close)
         rates = solver.curve(np.maximum(levels, solver.least)).rates
@@ -253,9 +239,7 @@ class Margin:
         return np.asarray(np.diff(counts[:, self._ends], axis=1).T)
 
 
-def refusal(
-    budget: str, asked: float, smallest: float, confidence: float | None = None
-) -> InfeasibleError:
+def refusal(budget: str, asked: float, smallest: float, confidence: float | None = None) -> InfeasibleError:
     """The error where the rows are too few for a budget; it names the smallest that succeeds."""
     sure = "" if confidence is None else f" with probability {confidence:g}"
     return InfeasibleError(

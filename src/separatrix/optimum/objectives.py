@@ -56,9 +56,7 @@ class Cost:
                     )
                 total += float(value)
         if total <= 0:
-            raise InputError(
-                "`Cost` needs at least one cost above 0: with none every rule is best."
-            )
+            raise InputError("`Cost` needs at least one cost above 0: with none every rule is best.")
 
     def per_group(self, groups: Sequence[Hashable]) -> Array:
         """The costs (groups, 2): of a false positive and of a false negative in each group."""
@@ -69,11 +67,7 @@ class Cost:
                 missing = [group for group in groups if group not in given]
                 extra = [group for group in given if group not in groups]
                 if missing or extra:
-                    what = (
-                        f"no cost for {listed(missing)}"
-                        if missing
-                        else f"costs for {listed(extra)}"
-                    )
+                    what = f"no cost for {listed(missing)}" if missing else f"costs for {listed(extra)}"
                     raise InputError(f"`{name}` has {what}; the groups are {listed(groups)}.")
                 columns.append([float(given[group]) for group in groups])
             else:
@@ -82,10 +76,7 @@ class Cost:
 
 
 def budgets_of(
-    criterion: str,
-    max_gap: float | None = None,
-    max_violation: float | None = None,
-    max_eo_gap: float | None = None,
+    criterion: str, max_gap: float | None = None, max_violation: float | None = None, max_eo_gap: float | None = None
 ) -> dict[str, float]:
     """The budgets that a user gave for a criterion: its gap, its information in nats, or both.
 
@@ -114,9 +105,7 @@ def budgets_of(
     if max_violation is not None:
         nats = [name for name in kind.budgets if BUDGETS[name].nats]
         if not nats:
-            raise InputError(
-                f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label})."
-            )
+            raise InputError(f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label}).")
         found[nats[0]] = one_number(max_violation, "max_violation")
     return found
 
@@ -128,8 +117,7 @@ def objective_of(maximize: str | Cost) -> Metric:
     if not isinstance(maximize, str) or maximize not in OBJECTIVES or maximize == "cost":
         names = ", ".join(repr(name) for name in OBJECTIVES if name != "cost")
         raise InputError(
-            f"`maximize` must be one of {names} or Cost(false_positive=, false_negative=), "
-            f"got {maximize!r}."
+            f"`maximize` must be one of {names} or Cost(false_positive=, false_negative=), got {maximize!r}."
         )
     return OBJECTIVES[maximize]
 

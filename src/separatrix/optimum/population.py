@@ -98,9 +98,7 @@ class ExactFrontier:
         return staircase(self.violation, self.utility, violation)
 
 
-def exact_frontier(
-    p_xyz: ArrayLike, n_outputs: int | None = None, points: int = 200
-) -> ExactFrontier:
+def exact_frontier(p_xyz: ArrayLike, n_outputs: int | None = None, points: int = 200) -> ExactFrontier:
     r"""The exact frontier of all deterministic predictors f: X×Z → U of a law.
 
     Args:
@@ -137,9 +135,7 @@ def exact_frontier(
     return ExactFrontier(v, u, maps, u_x(p, k), float(u[-1]), True, p, points, k)
 
 
-def predictor_point(
-    p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None
-) -> tuple[float, float]:
+def predictor_point(p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None) -> tuple[float, float]:
     """(v, u) of one predictor: f[x, z] values, or f[x, z, u] probabilities.
 
     >>> v, u = predictor_point(np.full((2, 2, 2), 0.125), [[0, 1], [0, 1]])  # copies the group
@@ -203,17 +199,12 @@ def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
     if p.shape[1] == 2 and k == 2:
         return float(_threshold_utility(p.sum(2)))
     if k ** p.shape[0] > MAX_PREDICTORS:
-        raise InputError(
-            f"{k}^{p.shape[0]} predictors of X are more than {MAX_PREDICTORS:,}. Merge values of x."
-        )
+        raise InputError(f"{k}^{p.shape[0]} predictors of X are more than {MAX_PREDICTORS:,}. Merge values of x.")
     return float(_all_points(p.sum(2).T[:, None, :], k)[1].max())
 
 
 def blind_limit(
-    p_xyz: ArrayLike,
-    maximize: str | Cost = "utility",
-    budget: str = "violation",
-    levels: ArrayLike | None = None,
+    p_xyz: ArrayLike, maximize: str | Cost = "utility", budget: str = "violation", levels: ArrayLike | None = None
 ) -> Limit:
     """The best that decisions of X alone can do on a law, within each level of a budget; certified.
 
@@ -270,9 +261,7 @@ class TradeOff(NamedTuple):
     u_blind: float = float("nan")
 
 
-def necessary_trade_off(
-    p_xyz: ArrayLike, n_outputs: int | None = None, tolerance: float = 1e-9
-) -> TradeOff:
+def necessary_trade_off(p_xyz: ArrayLike, n_outputs: int | None = None, tolerance: float = 1e-9) -> TradeOff:
     """Check the assumptions, and say what follows or which of them fails.
 
     >>> p = np.zeros((1, 2, 2)); p[0, 0, 0] = p[0, 1, 1] = 0.5    # the paper's example Y = Z
@@ -300,8 +289,7 @@ def necessary_trade_off(
         words = f"no trade-off: u*_XZ = u*_X = {x_only:.4g} is reached at v = 0"
     else:
         words = (
-            f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; "
-            f"the last {price:.4g} nats up to u*_XZ cost v > 0"
+            f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; the last {price:.4g} nats up to u*_XZ cost v > 0"
         )
     return TradeOff(True, dependence, missing, x_only, both, price, words, x_only)
 

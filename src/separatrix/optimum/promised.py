@@ -111,11 +111,7 @@ class Promises:
         self.groups, self.maximize, self.budget = groups, maximize, budget
 
     def rule(
-        self,
-        asked: float | None = None,
-        *,
-        margin: float | None = None,
-        confidence: float | None = None,
+        self, asked: float | None = None, *, margin: float | None = None, confidence: float | None = None
     ) -> PromisedRule:
         """The best rule that keeps a budget on unseen rows.
 
@@ -172,15 +168,11 @@ class Promises:
     def _label_rules(self) -> LabelRules:
         if self.budget not in _MANY_LABELS:
             names = ", ".join(map(repr, _MANY_LABELS))
-            raise InputError(
-                f"More than two labels: the budget must be one of {names}, got {self.budget!r}."
-            )
+            raise InputError(f"More than two labels: the budget must be one of {names}, got {self.budget!r}.")
         n_groups = len(self.groups)
         return LabelRules(self.scores, self.y, self.z, self.weight, n_groups, self.maximize)
 
-    def _of_many_labels(
-        self, asked: float | None, margin: float | None, confidence: float | None
-    ) -> PromisedRule:
+    def _of_many_labels(self, asked: float | None, margin: float | None, confidence: float | None) -> PromisedRule:
         """The best rule that is expected to keep the budget, at a price found by bisection."""
         rules = self._label_rules
         scale = 1.0 if rules.gains is None else float(np.ptp(rules.gains)) or 1.0
@@ -260,14 +252,9 @@ def check_question(asked: float | None, margin: float | None, confidence: float 
         raise InputError(f"A budget is a number of at least 0, got {asked}.")
     taken = 0.0 if margin is None else one_number(margin, "margin")
     if not (taken >= 0.0 and (asked is None or taken <= asked)):
-        raise InputError(
-            f"`margin` is taken off the budget of {asked} and must be between 0 and that, got "
-            f"{margin}."
-        )
+        raise InputError(f"`margin` is taken off the budget of {asked} and must be between 0 and that, got {margin}.")
     if confidence is not None and (asked is None or margin is not None):
-        raise InputError(
-            "`confidence` says how surely a budget is kept: pass a budget too, or leave it out."
-        )
+        raise InputError("`confidence` says how surely a budget is kept: pass a budget too, or leave it out.")
 
 
 class BlindPromises:
@@ -313,11 +300,7 @@ class BlindPromises:
         self._known: dict[float, tuple[ColumnPoint, Array]] = {}
 
     def rule(
-        self,
-        asked: float | None = None,
-        *,
-        margin: float | None = None,
-        confidence: float | None = None,
+        self, asked: float | None = None, *, margin: float | None = None, confidence: float | None = None
     ) -> PromisedRule:
         """The best rule that keeps a budget on unseen rows, as in `Promises.rule`.
 
@@ -394,16 +377,11 @@ class BlindPromises:
         law = self._law
         decided, n = point.rule.predict_proba(self.q), law.effective_rows()
         square = np.stack(
-            [
-                np.bincount(law.cell, law.weight * one**2, law.mass.size).reshape(law.mass.shape)
-                for one in decided.T
-            ],
+            [np.bincount(law.cell, law.weight * one**2, law.mass.size).reshape(law.mass.shape) for one in decided.T],
             axis=-1,
         )
         here = law.mass[..., None] > 0
-        variance = np.where(
-            here, square / np.where(here, law.mass[..., None], 1.0) - point.rates**2, 0.0
-        )
+        variance = np.where(here, square / np.where(here, law.mass[..., None], 1.0) - point.rates**2, 0.0)
         least = 0.5 * np.ptp(decided, axis=0) ** 2 / (n[..., None] + 1.0)
         return np.where(here, np.sqrt(np.maximum(variance, least) / (n[..., None] + 1.0)), 0.0)
 

@@ -277,10 +277,7 @@ class ThresholdChannel(Rule):
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`: padded to one array each."""
         width = max(map(len, self.thresholds))
-        thresholds, levels = (
-            np.full((len(self.groups), width), -np.inf),
-            np.zeros((len(self.groups), width)),
-        )
+        thresholds, levels = (np.full((len(self.groups), width), -np.inf), np.zeros((len(self.groups), width)))
         for k, (t, q) in enumerate(zip(self.thresholds, self.levels, strict=True)):
             thresholds[k, : len(t)], levels[k, : len(t)] = t, q
             levels[k, len(t) :] = 0.0
@@ -417,15 +414,12 @@ def check_joint(q: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
     total = joint.sum((1, 2))
     if not np.isfinite(total).all() or (joint < 0).any() or (np.abs(total - 1.0) > 1e-4).any():
         raise InputError(
-            "Each row of `q` must be a law over labels and groups: no missing values, none "
-            "negative, the sum 1."
+            "Each row of `q` must be a law over labels and groups: no missing values, none negative, the sum 1."
         )
     return joint
 
 
-def _rows(
-    scores: ArrayLike, sensitive_features: Any, groups: Levels, labels: int
-) -> tuple[Array, NDArray[np.intp]]:
+def _rows(scores: ArrayLike, sensitive_features: Any, groups: Levels, labels: int) -> tuple[Array, NDArray[np.intp]]:
     """Posteriors with one column per fitted label, and the codes of the groups."""
     p = check_posteriors(scores, "scores")
     if p.shape[1] != labels:

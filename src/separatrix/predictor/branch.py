@@ -72,13 +72,10 @@ class Base:
             raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
         if not np.isfinite(self.trade_off) or min(self.lane, *self.left_out, 0) < 0:
             raise InputError(
-                "λ must be finite and places not negative, got "
-                f"{self.trade_off}, {self.lane}, {self.left_out}."
+                f"λ must be finite and places not negative, got {self.trade_off}, {self.lane}, {self.left_out}."
             )
         if self.method and (status := self.model.status[self.lane]) != "ok":
-            raise InputError(
-                f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
-            )
+            raise InputError(f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict.")
 
     @classmethod
     def from_lane(cls, method: str, trade_off: float, fitted: Fitted, lane: int = 0) -> Base:

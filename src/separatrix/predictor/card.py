@@ -96,8 +96,7 @@ def _with_errors(value: Any) -> Any:
     if not isinstance(value, Mapping) or "promise" not in value:
         return value
     promise = {
-        label_of(name): estimate_text(name, Promise.normal(*found[:2]))
-        for name, found in value["promise"].items()
+        label_of(name): estimate_text(name, Promise.normal(*found[:2])) for name, found in value["promise"].items()
     }
     return {**value, "promise": promise}
 

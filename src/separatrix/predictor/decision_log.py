@@ -53,9 +53,7 @@ class Drawn:
     scores: NDArray[np.float64] | None = None
 
 
-def records(
-    predictor: Predictor, drawn: Drawn, ids: Any = None, salt: str | bytes | None = None
-) -> list[Record]:
+def records(predictor: Predictor, drawn: Drawn, ids: Any = None, salt: str | bytes | None = None) -> list[Record]:
     """One record per decision."""
     model, known = predictor.model_hash, [None] * len(drawn.labels)
     if ids is not None and salt is not None:
@@ -87,10 +85,7 @@ def append(path: Path, found: Sequence[Record]) -> None:
 
 
 def replay(
-    predictor: Predictor,
-    log: Path,
-    blocks: Iterable[Block] | None = None,
-    salt: str | bytes | None = None,
+    predictor: Predictor, log: Path, blocks: Iterable[Block] | None = None, salt: str | bytes | None = None
 ) -> int:
     """Compare a log with what the model gives; the first difference is a `DataError`.
 
@@ -113,9 +108,7 @@ def replay(
         if blocks is None and not found:
             break
         if blocks is not None and len(found) < n:
-            raise DataError(
-                f"{log} has {done + len(found):,} decisions, fewer than there are rows."
-            )
+            raise DataError(f"{log} has {done + len(found):,} decisions, fewer than there are rows.")
         keyed = ids is not None and salt is not None
         if keyed and predictor.randomized:
             coins = predictor.coins(n, ids=ids, salt=salt)
@@ -133,8 +126,7 @@ def replay(
             for name in _FIELDS:
                 if name not in skipped and not _same(told[name], true[name]):
                     raise DataError(
-                        f"{log}, decision {done:,}: {name} is {told[name]!r}, this model gives "
-                        f"{true[name]!r}."
+                        f"{log}, decision {done:,}: {name} is {told[name]!r}, this model gives {true[name]!r}."
                     )
     if next(logged, None) is not None:
         raise DataError(f"{log} has more decisions than there are rows, {done:,}.")

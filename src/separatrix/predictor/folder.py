@@ -138,15 +138,11 @@ def _levels(levels: Levels) -> list[Any]:
     parts = (part for level in back for part in (level if isinstance(level, tuple) else (level,)))
     known = all(isinstance(part, str | int | float) for part in parts)
     if not known or back != tuple(levels) or len({*back}) < len(back):
-        raise InputError(
-            f"A saved predictor has text or numbers as labels and groups, none twice, got {levels}."
-        )
+        raise InputError(f"A saved predictor has text or numbers as labels and groups, none twice, got {levels}.")
     return list(to_plain(levels))
 
 
-def manifest_of(
-    predictor: Predictor, content: Content, files: Mapping[str, bytes], packages: Any
-) -> dict[str, Any]:
+def manifest_of(predictor: Predictor, content: Content, files: Mapping[str, bytes], packages: Any) -> dict[str, Any]:
     """What the manifest of a predictor says, but for its checksum."""
     return {
         "format": FORMAT,
@@ -155,9 +151,7 @@ def manifest_of(
         "key_id": predictor.key_id,
         "about": to_plain(predictor.about),
         "packages": packages,
-        "files": {
-            name: _file_entry(files[name]) for name in sorted([ARRAYS, card.CARD, *content.models])
-        },
+        "files": {name: _file_entry(files[name]) for name in sorted([ARRAYS, card.CARD, *content.models])},
     }
 
 
@@ -177,8 +171,7 @@ def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Pat
     target = folder.absolute()
     if target.exists() and not (target / MANIFEST).is_file():
         raise InputError(
-            f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
-            "it first."
+            f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove it first."
         )
     if any(branch.base.model is None for branch in predictor.branches):
         raise InputError("This predictor reads bare scores and has no model to save.")
@@ -212,9 +205,7 @@ def manifest_text(manifest: Mapping[str, Any]) -> bytes:
         raise InputError(f"This predictor cannot be written as strict JSON: {error}.") from error
 
 
-def read(
-    folder: OpenFolder, verify_key: Key | None = None
-) -> tuple[dict[str, Any], dict[str, bytes]]:
+def read(folder: OpenFolder, verify_key: Key | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest, without its checksum, and the bytes of every file that it lists."""
     place, present = folder.path, {*folder.names}
     if MANIFEST not in present:
@@ -230,8 +221,7 @@ def read(
     listed = manifest["files"]
     for name in sorted(present - {*listed, MANIFEST, SIGNATURE}):
         raise DataError(
-            f"{str(place)!r} holds {name!r}, which its manifest does not list. Remove it if you "
-            "trust the rest."
+            f"{str(place)!r} holds {name!r}, which its manifest does not list. Remove it if you trust the rest."
         )
     for name in sorted(listed.keys() - present):
         raise DataError(f"{place / name} is missing. Load another copy of the model.")
@@ -239,8 +229,7 @@ def read(
     for name, content in files.items():
         if listed[name] != _file_entry(content):
             raise DataError(
-                f"{place / name} was cut or changed: its checksum does not match the manifest. "
-                "Load another copy."
+                f"{place / name} was cut or changed: its checksum does not match the manifest. Load another copy."
             )
     return manifest, files
 
@@ -262,10 +251,7 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
             f"this one reads {FORMAT}. {advice} and save it again."
         )
     if not strict or manifest.pop("checksum", None) != _checksum(manifest):
-        raise DataError(
-            f"{path} was changed after it was written: its checksum does not match. Load another "
-            "copy."
-        )
+        raise DataError(f"{path} was changed after it was written: its checksum does not match. Load another copy.")
     listed = manifest.get("files")
     entries = listed.values() if isinstance(listed, dict) else [None]
     if not all(isinstance(entry, dict) and type(entry.get("bytes")) is int for entry in entries):
@@ -275,9 +261,7 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
 
 def _text(manifest: Mapping[str, Any]) -> bytes:
     """Strict JSON: a number that is not finite is a `ValueError`."""
-    return json.dumps(
-        manifest, indent=1, ensure_ascii=False, allow_nan=False, default=to_plain
-    ).encode()
+    return json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False, default=to_plain).encode()
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
@@ -302,8 +286,7 @@ def _verify(text: bytes, signature: bytes | None, key: Key, folder: Path) -> Non
         public.verify(bytes.fromhex(signature.decode("ascii")), _PURPOSE + text)
     except (ValueError, import_module("cryptography.exceptions").InvalidSignature) as error:
         raise DataError(
-            f"{str(folder)!r} was not signed by the owner of this key, or changed afterwards. It "
-            "is not loaded."
+            f"{str(folder)!r} was not signed by the owner of this key, or changed afterwards. It is not loaded."
         ) from error
 
 

@@ -105,9 +105,7 @@ def _array_bytes(arrays: Mapping[str, NDArray[Any]], about: list[Any]) -> bytes:
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     for name, array in ordered.items():
         if array.dtype.kind not in "fiub":
-            raise InputError(
-                f"{about[0]!r} keeps {name!r} as {array.dtype}: only numbers are saved."
-            )
+            raise InputError(f"{about[0]!r} keeps {name!r} as {array.dtype}: only numbers are saved.")
     return bytes(save(ordered, {"about": json.dumps(about)}))  # one name: their order is not kept
 
 
@@ -260,9 +258,7 @@ def _skops_bytes(model: Any) -> bytes:
     return content
 
 
-def _from_skops(
-    content: bytes, parts: Mapping[str, bytes], trusted: Sequence[str], source: object
-) -> Any:
+def _from_skops(content: bytes, parts: Mapping[str, bytes], trusted: Sequence[str], source: object) -> Any:
     import skops.io as skops
 
     known = {**_KNOWN, **dict.fromkeys(trusted)}  # what the caller knows has any loader

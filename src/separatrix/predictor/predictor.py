@@ -411,9 +411,7 @@ class Predictor:
         return save(self, as_path(folder, "folder"), sign_key)
 
 
-def load(
-    folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | None = None
-) -> Predictor:
+def load(folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | None = None) -> Predictor:
     """Load a predictor that `Predictor.save` wrote. Nothing in the folder is executed.
 
     Args:
@@ -434,9 +432,7 @@ def load(
         raise DataError(f"{place / MANIFEST} does not describe a predictor: {reason}.") from error
 
 
-def _loaded(
-    place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str]
-) -> Predictor:
+def _loaded(place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str]) -> Predictor:
     """The predictor of a folder; anything that saving it would not write is a `ValueError`."""
     content = Content.from_files(manifest, files)
     labels, groups = (tuple(map(from_plain, manifest[axis])) for axis in ("labels", "groups"))

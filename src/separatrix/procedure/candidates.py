@@ -105,9 +105,7 @@ class CandidateTable(Collection[Candidate]):
         chosen: the name of the one that ships.
     """
 
-    def __init__(
-        self, candidates: Iterable[Candidate], metrics: Sequence[str], chosen: str = ""
-    ) -> None:
+    def __init__(self, candidates: Iterable[Candidate], metrics: Sequence[str], chosen: str = "") -> None:
         self.candidates = tuple(sorted(candidates, key=lambda one: one.place))
         self.metrics, self.chosen = tuple(metrics), chosen
 
@@ -165,10 +163,7 @@ class CandidateTable(Collection[Candidate]):
 
 
 def candidates(
-    reasons: Mapping[str, str],
-    measure: Callable[[str, Procedure], Measured],
-    rows: Rows,
-    request: Request,
+    reasons: Mapping[str, str], measure: Callable[[str, Procedure], Measured], rows: Rows, request: Request
 ) -> list[Candidate]:
     """What could ship for a request of decisions, simplest first, each with its promise.
 
@@ -190,9 +185,7 @@ def candidates(
     return found
 
 
-def _solved(
-    name: str, measure: Callable[[str, Procedure], Measured], rows: Rows, request: Request
-) -> Candidate:
+def _solved(name: str, measure: Callable[[str, Procedure], Measured], rows: Rows, request: Request) -> Candidate:
     """A rule for the budgets of the request, or the reason why there is none."""
     aim: Any = request.maximize
 
@@ -228,10 +221,7 @@ def _bound(found: Measured, rows: Rows, request: Request) -> dict[str, float] | 
         return None
     counts = found.tables.sum(0)
     table = CountTable(counts, rows.labels, rows.groups, rows.labels, round(counts.sum()))
-    return {
-        name: _BOUNDS[name](table, request.confidence, guarantee=request.guarantee)
-        for name in request.budgets
-    }
+    return {name: _BOUNDS[name](table, request.confidence, guarantee=request.guarantee) for name in request.budgets}
 
 
 def contributions(
@@ -398,9 +388,7 @@ def _refusal(candidates: Sequence[Candidate]) -> InfeasibleError:
         if one.refusal is not None:
             return one.refusal
     notes = "; ".join(f"{one.name}: {one.note}" for one in candidates if one.note)
-    return InfeasibleError(
-        f"No candidate keeps the budget, and no rule could be solved for it ({notes}).", {}, np.nan
-    )
+    return InfeasibleError(f"No candidate keeps the budget, and no rule could be solved for it ({notes}).", {}, np.nan)
 
 
 def _sentence(
@@ -429,14 +417,12 @@ def _sentence(
         need = "You need a rule" if needed else "A rule is better"
         if chosen.place == len(ORDER):
             need = "Training for it is better"
-        kind = {
-            "group rule": f"thresholds by {group or 'group'}",
-            "blind rule": "a rule without the group",
-        }.get(chosen.name, chosen.name)
+        kind = {"group rule": f"thresholds by {group or 'group'}", "blind rule": "a rule without the group"}.get(
+            chosen.name, chosen.name
+        )
         words = {"plain": "your model", "without the group": f"without {group or 'the group'}"}
         beside = [
-            f"{words[one.name]}: "
-            + ", ".join(_said(one, name) for name in (*request.budgets, request.aim))
+            f"{words[one.name]}: " + ", ".join(_said(one, name) for name in (*request.budgets, request.aim))
             for one in dict.fromkeys((first, simplest or first))
             if one.name in words and request.aim in one.promise
         ]

@@ -154,8 +154,7 @@ class Plain:
                 return np.unique(np.quantile(scores[:, 1], np.arange(1, 100) / 100))
             w = rows.weights
             prior, share = (
-                np.bincount(codes, w, n) / w.sum()
-                for codes, n in zip((rows.y, rows.z), rows.cells, strict=True)
+                np.bincount(codes, w, n) / w.sum() for codes, n in zip((rows.y, rows.z), rows.cells, strict=True)
             )
             return PlainRule.for_objective(self.maximize, prior, rows.groups, share)
 
@@ -212,9 +211,7 @@ class Decisions:
             (_, asked), *others = sorted(budgets.items())
             found = best.rule(asked, margin=self.margin, confidence=self.confidence)
             for other, most in others:
-                found = _stricter(
-                    best, found, partial(self._used, other, scores, rows), other, most
-                )
+                found = _stricter(best, found, partial(self._used, other, scores, rows), other, most)
             return found
 
         return rule
@@ -234,11 +231,7 @@ class Decisions:
 
 
 def _stricter(
-    best: Promises | BlindPromises,
-    found: PromisedRule,
-    used: Callable[[PromisedRule], float],
-    name: str,
-    most: float,
+    best: Promises | BlindPromises, found: PromisedRule, used: Callable[[PromisedRule], float], name: str, most: float
 ) -> PromisedRule:
     """The rule of the largest smaller level that is also expected to keep another budget."""
     if used(found) <= most:
@@ -316,8 +309,7 @@ class Scoring:
         labels = scores.shape[1] // (len(groups) if self.blind else 1)
         if labels != 2:
             raise InputError(
-                f"A separated score is for two labels, got {labels}: maximize accuracy or utility "
-                "instead."
+                f"A separated score is for two labels, got {labels}: maximize accuracy or utility instead."
             )
         path = (_BlindPath if self.blind else _Path)(scores, rows.y, rows.z, len(groups))
 
@@ -421,7 +413,4 @@ def _expected(table: Array, cells: NDArray[np.intp]) -> dict[str, float]:
     law = rates / rates.sum(-1, keepdims=True)
     drawn = np.random.default_rng(0).multinomial(cells, law, size=(_DRAWS, *cells.shape))
     gap = score_tables.gap_curve(drawn.astype(np.float64)).max(-1)
-    return {
-        "violation": float(conditional_mutual_information(drawn).mean()),
-        "eo_gap": float(gap.mean()),
-    }
+    return {"violation": float(conditional_mutual_information(drawn).mean()), "eo_gap": float(gap.mean())}

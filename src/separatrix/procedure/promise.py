@@ -27,14 +27,7 @@ from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule
-from separatrix.procedure.procedures import (
-    Budgets,
-    Procedure,
-    Rows,
-    Solver,
-    decision_sums,
-    refusal,
-)
+from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver, decision_sums, refusal
 from separatrix.report.table import Table
 from separatrix.statistics.unseen import Promise, unseen
 
@@ -76,8 +69,7 @@ class PromiseTable(Mapping[str, Promise]):
     def __str__(self) -> str:
         width = max(map(len, map(label_of, self)), default=0)
         return "\n".join(
-            f"{label_of(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})"
-            for name, one in self.items()
+            f"{label_of(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})" for name, one in self.items()
         )
 
     def __repr__(self) -> str:
@@ -286,9 +278,7 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
         tables: of its levels, (F, 2, z, level).
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
-    found = unseen(
-        *score_tables.in_bins(tables, moments), {"auroc": score_tables.area, **score_tables.IN_BINS}
-    )
+    found = unseen(*score_tables.in_bins(tables, moments), {"auroc": score_tables.area, **score_tables.IN_BINS})
     area = Promise.normal(float(score_tables.area(tables).mean()), found["auroc"].error)
     return found | {"auroc": area}
 
@@ -300,9 +290,7 @@ def _padded(table: Array, width: int, axes: int) -> Array:
 
 
 def tightened(
-    solve: Callable[[Mapping[str, float]], T],
-    used: Callable[[T], Mapping[str, float]],
-    asked: Mapping[str, float],
+    solve: Callable[[Mapping[str, float]], T], used: Callable[[T], Mapping[str, float]], asked: Mapping[str, float]
 ) -> T:
     """The first of ever stricter rules whose promise is within what was asked.
 
@@ -328,9 +316,7 @@ def tightened(
         if max(over.values()) <= _SAME:
             return found
         # a promise falls about as fast as the budget, and now and then a little less
-        levels = {
-            name: max(most - 1.25 * max(over[name], 0.0), 0.0) for name, most in levels.items()
-        }
+        levels = {name: max(most - 1.25 * max(over[name], 0.0), 0.0) for name, most in levels.items()}
     else:
         levels = dict.fromkeys(asked, 0.0)
     found = _strictest(solve, levels)

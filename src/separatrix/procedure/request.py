@@ -50,9 +50,7 @@ class Request:
     def __post_init__(self) -> None:
         for name, most in self.budgets.items():
             if name not in BUDGETS:
-                raise InputError(
-                    f"`budgets` holds {name!r}; a budget is one of {', '.join(map(repr, BUDGETS))}."
-                )
+                raise InputError(f"`budgets` holds {name!r}; a budget is one of {', '.join(map(repr, BUDGETS))}.")
             if not 0.0 <= one_number(most, f"max_{name}") < np.inf:
                 raise InputError(f"A budget is a number of at least 0, got {most} for {name!r}.")
         if isinstance(self.maximize, str) and self.maximize not in (*OBJECTIVES, "auroc"):
@@ -68,9 +66,7 @@ class Request:
             return
         check_confidence(self.confidence)
         if not self.budgets:
-            raise InputError(
-                "`confidence` says how surely a budget is kept: pass one, such as `max_eo_gap`."
-            )
+            raise InputError("`confidence` says how surely a budget is kept: pass one, such as `max_eo_gap`.")
         if self.maximize == "auroc":
             raise InputError(
                 "A `confidence` is for decisions; a score has none. Leave it out, and audit the "
@@ -88,10 +84,7 @@ class Request:
     ) -> Request:
         """From the arguments that users pass; `options` are the other fields."""
         if budgets is not None and not isinstance(budgets, Mapping):
-            raise InputError(
-                f"`budgets` must map names to levels, such as {{'parity_gap': 0.05}}, got "
-                f"{budgets!r}."
-            )
+            raise InputError(f"`budgets` must map names to levels, such as {{'parity_gap': 0.05}}, got {budgets!r}.")
         given = dict(budgets or {})
         if "impact_ratio" in given:  # a minimum: its complement has a maximum, as all others
             given["impact_gap"] = 1.0 - one_number(given.pop("impact_ratio"), "impact_ratio")

@@ -20,12 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import from_plain, to_plain
 from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.information import (
-    check_confidence,
-    conditional_mutual_information,
-    eo_gap,
-    mutual_information,
-)
+from separatrix.core.information import check_confidence, conditional_mutual_information, eo_gap, mutual_information
 from separatrix.core.numbers import not_negative
 from separatrix.errors import InputError
 from separatrix.io import as_path, write_whole
@@ -33,12 +28,7 @@ from separatrix.production.monitor_report import Alarm, Cell, Report, metrics, p
 from separatrix.production.stream import Starts, counts_of, placed_counts, row_blocks
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
-from separatrix.statistics.e_process import (
-    Alternatives,
-    ViolationEvidence,
-    lower_bound,
-    rate_sequences,
-)
+from separatrix.statistics.e_process import Alternatives, ViolationEvidence, lower_bound, rate_sequences
 from separatrix.statistics.gap_evidence import GAPS, GapEvidence
 
 if TYPE_CHECKING:
@@ -117,18 +107,14 @@ class Monitor:
             reference,
         )  # fmt: skip
         if horizon is not None and horizon < _SHORTEST:
-            raise InputError(
-                f"`horizon` is a number of rows, at least {_SHORTEST:,}, got {horizon}."
-            )
+            raise InputError(f"`horizon` is a number of rows, at least {_SHORTEST:,}, got {horizon}.")
         self.reference, self.confidence = table, float(confidence)
         self.measure, self.budget = measure, budget
         self.posteriors = table.moments is not None
         self.alarm: Alarm | None = None
         self.history: list[tuple[int, float, float]] = []
         self._starts = Starts.without_rows(table.counts.shape, horizon)
-        self._bets = Alternatives.from_reference(
-            table.counts, budget if measure == "violation" else 0.005
-        )
+        self._bets = Alternatives.from_reference(table.counts, budget if measure == "violation" else 0.005)
         self._evidence: ViolationEvidence | GapEvidence = (
             ViolationEvidence(self.budget, self._bets)
             if measure == "violation"
@@ -136,8 +122,7 @@ class Monitor:
         )
         if measure in ("tpr_gap", "fpr_gap") and len(table.labels) != 2:
             raise InputError(
-                f"`max_{measure}` needs two labels, and the reference has {len(table.labels)}. "
-                "Pass `max_eo_gap`."
+                f"`max_{measure}` needs two labels, and the reference has {len(table.labels)}. Pass `max_eo_gap`."
             )
         self._lock = threading.RLock()
 
@@ -159,13 +144,7 @@ class Monitor:
         return replace(self.reference, counts=counts, rows=rows, moments=None)
 
     def update(
-        self,
-        y_true: Any,
-        y_pred: Any,
-        *,
-        sensitive_features: Any,
-        branch: ArrayLike | None = None,
-        check: bool = True,
+        self, y_true: Any, y_pred: Any, *, sensitive_features: Any, branch: ArrayLike | None = None, check: bool = True
     ) -> Alarm | None:
         """Add a batch in the order of its rows; all of it or, where a value is unknown, nothing.
 
@@ -210,9 +189,7 @@ class Monitor:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     value = self._evidence.value(counts)
                     cell = Cell.from_table(replace(self.reference, counts=counts))
-                    self.alarm = Alarm(
-                        self.rows, rows, self.measure, value, float(evidence), needed, cell
-                    )
+                    self.alarm = Alarm(self.rows, rows, self.measure, value, float(evidence), needed, cell)
                     break
             return self.alarm
 
@@ -307,8 +284,7 @@ class Monitor:
             state = json.loads(text)
             if state["format"] != _FORMAT:
                 raise InputError(
-                    f"This monitor has format {state['format']!r}; this separatrix reads "
-                    f"{_FORMAT}. Start a new one."
+                    f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}. Start a new one."
                 )
             labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
             shape = len(labels), len(groups), len(names)
@@ -327,9 +303,7 @@ class Monitor:
         except InputError:
             raise
         except (LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
-            raise InputError(
-                f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
-            ) from error
+            raise InputError(f"This is not the whole state of a Monitor ({type(error).__name__}: {error}).") from error
         return monitor
 
     def save(self, path: str | Path) -> None:

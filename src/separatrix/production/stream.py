@@ -186,9 +186,7 @@ def counts_of(values: Any, shape: tuple[int, ...]) -> Array:
     """Counts of a state that was read."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(
-            f"The counts of this monitor have bad values or shape {array.shape}, not {shape}."
-        )
+        raise InputError(f"The counts of this monitor have bad values or shape {array.shape}, not {shape}.")
     return array
 
 
@@ -239,9 +237,7 @@ def row_blocks(
 def placed_counts(reference: CountTable, batch: CountTable) -> Array:
     """The counts of a table on the axes of a reference; a level that it lacks is an error."""
     if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
-        raise InputError(
-            "The batch has weighted rows. The evidence of a stream is for rows of weight one."
-        )
+        raise InputError("The batch has weighted rows. The evidence of a stream is for rows of weight one.")
     for name in ("labels", "groups", "predictions"):
         axis = getattr(reference, name)
         if unknown := [level for level in getattr(batch, name) if level not in axis]:

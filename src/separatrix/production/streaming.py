@@ -116,23 +116,17 @@ def _check_names(predictor: Predictor, copied: Sequence[str | None]) -> None:
     for name in copied:
         if name in names:
             raise InputError(
-                f"The column {name!r} has the name of an output column ({', '.join(names)}). "
-                "Rename it in the file."
+                f"The column {name!r} has the name of an output column ({', '.join(names)}). Rename it in the file."
             )
 
 
 def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     if not predictor.columns:
-        raise InputError(
-            "This predictor was trained on a matrix without column names, so it cannot read a file."
-        )
+        raise InputError("This predictor was trained on a matrix without column names, so it cannot read a file.")
     columns = list(predictor.columns)
     if predictor.uses_groups:
         if predictor.grouping is None:
-            raise InputError(
-                "This predictor uses the group but does not know its columns, so it cannot read a "
-                "file."
-            )
+            raise InputError("This predictor uses the group but does not know its columns, so it cannot read a file.")
         columns += list(predictor.grouping.columns)
     return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
 
@@ -286,9 +280,7 @@ def watch(
         level_of: dict[str, Any] = {f"max_{name}": level for name, level in asked.items()}
         new = Monitor(reference, confidence=confidence, horizon=horizon, **level_of)
         if old is not None and (different := old.difference(new)):
-            raise InputError(
-                f"The monitor {str(state)!r} has {different}. Start another one in another file."
-            )
+            raise InputError(f"The monitor {str(state)!r} has {different}. Start another one in another file.")
         monitor = new if old is None else old
         for block in _rows_of(files, [y, *z, *pred]):
             _add(monitor, block, y, z, pred)
@@ -352,7 +344,5 @@ def read_reference(path: str | Path) -> CountTable:
 
 def _like(column: Any, levels: Levels, name: str) -> Any:
     """Text as numbers where the reference has numbers: a block does not show a column's type."""
-    numbers = all(
-        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
-    )
+    numbers = all(isinstance(level, int | float) and not isinstance(level, bool) for level in levels)
     return as_numbers(column, name) if numbers else column

@@ -62,8 +62,7 @@ def measures(a: Audit) -> list[Row]:
     sure, corrected = _sure(a), f"bias-corrected {nats(a.violation_corrected)}"
     bound = f"{a.guarantee} bound at {sure}"
     gap, accuracy = (
-        f"{sure} interval {low:.4f} … {high:.4f}"
-        for low, high in (a.eo_gap_interval, a.accuracy_interval)
+        f"{sure} interval {low:.4f} … {high:.4f}" for low, high in (a.eo_gap_interval, a.accuracy_interval)
     )
     drawn = "" if a.table.moments is None else "; expected, when drawn"
     floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
@@ -117,9 +116,7 @@ def _away(row: dict[str, Any]) -> float:
 def _rates(a: Audit) -> Rates:
     """Rates of all predictions; of two the second tells all."""
     shown = a.table.predictions[-1:] if len(a.table.predictions) == 2 else a.table.predictions
-    rows = [
-        row | {"group": group_name(row["group"])} for row in _rows(a) if row["prediction"] in shown
-    ]
+    rows = [row | {"group": group_name(row["group"])} for row in _rows(a) if row["prediction"] in shown]
     title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
     return Rates(title, list(map(group_name, a.table.groups)), rows)
 
@@ -139,8 +136,7 @@ def score_page(a: ScoreAudit) -> AuditPage:
     rows = a.table.counts.sum((0, 2))
     return AuditPage(
         kind="Score audit",
-        sentence="At its worst threshold, given the same outcome, "
-        + _verdict(a.gap, a.gap_floor, a.p_value),
+        sentence="At its worst threshold, given the same outcome, " + _verdict(a.gap, a.gap_floor, a.p_value),
         headline=f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; "
         f"{_few(a.table.groups)}; {a.distinct:,} {kind}{weighted}",
         measures=[
@@ -191,8 +187,7 @@ def _roc(a: ScoreAudit) -> Curves:
         f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {nats(a.violation)} nats",
         across=f"false-positive rate: P(S > t | Y = {negative})",
         up=f"true-positive rate: P(S > t | Y = {positive})",
-        heading="ROC curve of each group, the others in grey; the dot is the threshold "
-        f"{a.gap_at:.4g}",
+        heading=f"ROC curve of each group, the others in grey; the dot is the threshold {a.gap_at:.4g}",
         caption="Across: false-positive rate from 0 to 1. Up: true-positive rate from 0 to 1.",
         curves=curves,
         legend="AUROC",
@@ -225,8 +220,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     return AuditPage(
         kind="Separation audit",
         sentence=_finding(a),
-        headline=f"Separation audit of {a.rows:,} rows: {kind}; {who}; {a.distinct:,} distinct "
-        "predictions",
+        headline=f"Separation audit of {a.rows:,} rows: {kind}; {who}; {a.distinct:,} distinct predictions",
         measures=rows,
         title=f"{where} among people with the same outcome: typical percentile of the prediction",
         table=[_place(group_name(group), *a.ranks[group]) for group in a.groups[:_MOST_GROUPS]],
@@ -241,9 +235,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     )
 
 
-def _place(
-    group: str, rows: float, median: float, low: float, high: float, first: float, last: float
-) -> Row:
+def _place(group: str, rows: float, median: float, low: float, high: float, first: float, last: float) -> Row:
     """A group's typical place among people with the same outcome."""
     return (
         group,
@@ -352,10 +344,7 @@ def _certified(a: Audit | ScoreAudit) -> str:
     said = f"The bound on v: {a.guarantee}, {a.composition} composition: it {a.promise}."
     if a.simulated_failure is None:
         return said
-    return (
-        f"{said} On simulated tables like this one, with v at its bound, it failed in "
-        f"{a.simulated_failure:.1%}."
-    )
+    return f"{said} On simulated tables like this one, with v at its bound, it failed in {a.simulated_failure:.1%}."
 
 
 def _areas(a: ScoreAudit) -> str:
@@ -363,10 +352,7 @@ def _areas(a: ScoreAudit) -> str:
     if len(known) < 2:
         return ""
     least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    return (
-        f"of groups from {known[least]:.4f} ({group_name(least)}) to {known[most]:.4f} "
-        f"({group_name(most)})"
-    )
+    return f"of groups from {known[least]:.4f} ({group_name(least)}) to {known[most]:.4f} ({group_name(most)})"
 
 
 def _rate(x: float) -> str:

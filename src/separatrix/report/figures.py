@@ -83,9 +83,7 @@ def figure_bytes(figure: Figure, ending: str) -> bytes:
 
     known = figure.canvas.get_supported_filetypes()
     if ending not in known:
-        raise InputError(
-            f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}."
-        )
+        raise InputError(f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}.")
     # once: each further pass would move things a little
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()

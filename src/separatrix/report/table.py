@@ -94,10 +94,7 @@ class Table:
         pairs = [any(isinstance(row[i], tuple) for row in self.rows) for i in range(len(self.head))]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        head = [
-            (name, f"{name} sd") if pair else name
-            for name, pair in zip(self.head, pairs, strict=True)
-        ]
+        head = [(name, f"{name} sd") if pair else name for name, pair in zip(self.head, pairs, strict=True)]
         for row in (head, *self.rows):
             cells: list[Any] = []
             for cell, pair in zip(row, pairs, strict=True):

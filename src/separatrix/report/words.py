@@ -80,9 +80,7 @@ def constant_text(label: object, share: float) -> str:
     return f"the same for everybody: always {str(label)!r} (right for {share:.1%} of the rows)"
 
 
-def recognised(
-    table: Array, labels: Levels, groups: Levels, columns: Sequence[str] = (), most: int = 4
-) -> str:
+def recognised(table: Array, labels: Levels, groups: Levels, columns: Sequence[str] = (), most: int = 4) -> str:
     """The rates that matter: of people with the second label, the share of each group that gets it.
 
     For more than two labels, of the most frequent one.

@@ -59,9 +59,7 @@ def worst_violation(counts: Array, low: Array, high: Array) -> float:
     return float(min((share[:, :, None] * worst).sum(), violation_ceiling(counts)))
 
 
-def rate_intervals(
-    table: CountTable, confidence: float = 0.95, simultaneous: bool = True
-) -> tuple[Array, Array]:
+def rate_intervals(table: CountTable, confidence: float = 0.95, simultaneous: bool = True) -> tuple[Array, Array]:
     """Finite-sample intervals for all P(u | y, z), each array (y, z, u); NaN in cells without rows.
 
     Hard labels of weight one: Clopper–Pearson. Posteriors of weight one: the intersection of the

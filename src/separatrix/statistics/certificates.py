@@ -31,11 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chndtr, gammaincinv
 
 from separatrix.core.counts import CountTable
-from separatrix.core.information import (
-    check_confidence,
-    conditional_mutual_information,
-    violation_ceiling,
-)
+from separatrix.core.information import check_confidence, conditional_mutual_information, violation_ceiling
 from separatrix.core.numbers import as_floats, one_number, one_of, whole_number
 from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
@@ -44,10 +40,7 @@ from separatrix.statistics.gaps import eo_gap_bound
 from separatrix.statistics.inference import noise
 
 Array = NDArray[np.float64]
-GUARANTEES = {
-    "finite-sample": "holds for any number of rows",
-    "large-sample": "holds for large samples",
-}
+GUARANTEES = {"finite-sample": "holds for any number of rows", "large-sample": "holds for large samples"}
 COMPOSITIONS = {
     "observed": "for people with the observed shares of labels and groups",
     "population": "for the population that the rows were drawn from",
@@ -59,11 +52,7 @@ _DRAWS = 81  # tables drawn at each number of rows
 
 
 def violation_bound(
-    table: CountTable,
-    confidence: float = 0.95,
-    *,
-    guarantee: str = "finite-sample",
-    composition: str = "population",
+    table: CountTable, confidence: float = 0.95, *, guarantee: str = "finite-sample", composition: str = "population"
 ) -> float:
     """Upper bound on v that fails with probability at most 1 − confidence.
 

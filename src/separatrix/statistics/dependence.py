@@ -57,9 +57,7 @@ class Dependence:
     gaps: dict[str, Gap]
 
 
-def dependence(
-    table: CountTable, criterion: Criterion, confidence: float = 0.95, random_state: int = 0
-) -> Dependence:
+def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95, random_state: int = 0) -> Dependence:
     """Measure one criterion.
 
     >>> from separatrix.columns.counting import count_labels
@@ -91,9 +89,7 @@ def dependence(
     )
 
 
-def dependences(
-    table: CountTable, confidence: float = 0.95, random_state: int = 0
-) -> dict[str, Dependence]:
+def dependences(table: CountTable, confidence: float = 0.95, random_state: int = 0) -> dict[str, Dependence]:
     """All criteria but separation, and the base dependence, by name.
 
     Equal opportunity is about the second of two labels.
@@ -117,9 +113,7 @@ def mean_gap(several: Sequence[Gap]) -> Gap:
     return Gap(float(np.mean(values)) if len(values) == len(several) else None, floor, interval)
 
 
-def _parts(
-    table: CountTable, view: CountTable, criterion: Criterion
-) -> list[tuple[str, CountTable, bool]]:
+def _parts(table: CountTable, view: CountTable, criterion: Criterion) -> list[tuple[str, CountTable, bool]]:
     """The gaps of a criterion: name, table, and whether its cells covary.
 
     With two predictions sufficiency has two gaps, of the positive and the negative predictive
@@ -135,13 +129,7 @@ def _parts(
     return found
 
 
-def _gap(
-    view: CountTable,
-    confidence: float,
-    random_state: int,
-    covarying: int,
-    groups: NDArray[np.bool_],
-) -> Gap:
+def _gap(view: CountTable, confidence: float, random_state: int, covarying: int, groups: NDArray[np.bool_]) -> Gap:
     """The gap of a view, and its interval; `groups` are those with rows in the whole table."""
     if view.counts.sum() <= 0:  # a prediction that nobody gets
         return Gap(None, 0.0, (0.0, 1.0))

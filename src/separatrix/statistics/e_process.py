@@ -163,9 +163,7 @@ def _contrasts(n: Array, size: Array) -> tuple[Array, NDArray[np.intp]]:
     """Tilts of one group against the others, at one prediction, of each size and sign."""
     labels, groups, predictions = n.shape
     pairs = [
-        (z, u)
-        for z in range(1 if groups == 2 else groups)
-        for u in range(1 if predictions == 2 else 0, predictions)
+        (z, u) for z in range(1 if groups == 2 else groups) for u in range(1 if predictions == 2 else 0, predictions)
     ]
     if labels * 2 * len(pairs) * groups * predictions > _MOST or groups < 2:
         return np.zeros((len(size), labels, 0, groups)), np.zeros(0, dtype=np.intp)
@@ -187,10 +185,7 @@ def _contrasts(n: Array, size: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def log_e_process(
-    counts: ArrayLike,
-    budget: float,
-    alternatives: Alternatives | None = None,
-    enough: float = np.inf,
+    counts: ArrayLike, budget: float, alternatives: Alternatives | None = None, enough: float = np.inf
 ) -> float:
     """log E against v ≤ budget: from below, or, where it is below `enough`, from above.
 
@@ -267,9 +262,7 @@ class ViolationEvidence(NamedTuple):
         return log_e_process(counts, self.budget, self.bets, np.inf if exact else needed)
 
 
-def lower_bound(
-    counts: ArrayLike, confidence: float = 0.95, alternatives: Alternatives | None = None
-) -> float:
+def lower_bound(counts: ArrayLike, confidence: float = 0.95, alternatives: Alternatives | None = None) -> float:
     """The largest budget that the evidence refutes: v is above it, at all times at once.
 
     >>> N = np.array([[[800.0, 200], [200, 800]], [[500, 500], [500, 500]]])
@@ -313,9 +306,7 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
         return np.asarray(mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) <= limit)
 
     centre = np.where(mass > 0, n / np.where(mass > 0, mass, 1.0), 0.5)
-    low, high = (
-        bisect(inside, centre, np.full_like(centre, end), _HALVINGS)[1] for end in (0.0, 1.0)
-    )
+    low, high = (bisect(inside, centre, np.full_like(centre, end), _HALVINGS)[1] for end in (0.0, 1.0))
     return low, high
 
 
@@ -400,9 +391,7 @@ def _value(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> Array:
     return bets.log_mixture(k, n, p) + mu * (mass * rel_entr(p, mean)).sum((1, 2))
 
 
-def _lagrangian(
-    bets: Alternatives, k: int, n: Array, mu: float, p: Array
-) -> tuple[Array, Array, Array]:
+def _lagrangian(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tuple[Array, Array, Array]:
     value, gradient, hessian = bets.bet(k, n, p)
     mass = n.sum(-1, keepdims=True)
     mean = _mean(mass, p)

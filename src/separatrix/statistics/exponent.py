@@ -56,9 +56,7 @@ class Limits:
     rows: Array
 
 
-def exponent_bound(
-    table: CountTable, confidence: float = 0.95, composition: str = "observed"
-) -> float:
+def exponent_bound(table: CountTable, confidence: float = 0.95, composition: str = "observed") -> float:
     """Finite-sample upper bound on v for rows of weight one; at most log of the
     predictions or of the groups.
 
@@ -114,9 +112,7 @@ def _carried_over(table: CountTable, error: float) -> float:
     return float(min(bound, ceiling(table)))
 
 
-def normal_bound(
-    table: CountTable, confidence: float = 0.95, composition: str = "observed"
-) -> float:
+def normal_bound(table: CountTable, confidence: float = 0.95, composition: str = "observed") -> float:
     r"""The normal form of `exponent_bound`: a large-sample bound, whatever the size of the cells.
 
     A convex set at a distance d standard errors has a normal probability of at most Φ(−d), and the
@@ -129,9 +125,7 @@ def normal_bound(
     return smallest_refuted(table, known, 0.5 * float(ndtri(confidence)) ** 2, reference)
 
 
-def smallest_refuted(
-    table: CountTable, known: Limits, needed: float, reference: float | None
-) -> float:
+def smallest_refuted(table: CountTable, known: Limits, needed: float, reference: float | None) -> float:
     """The smallest ε for which n times the rate exceeds `needed`, from above.
 
     A bound that refutes ε refutes every larger v too, also where the bound on the rate is poor.
@@ -155,9 +149,7 @@ def smallest_refuted(
     return float(high)
 
 
-def rate(
-    observed: float, epsilon: float, n: float, known: Limits, reference: float | None = None
-) -> float:
+def rate(observed: float, epsilon: float, n: float, known: Limits, reference: float | None = None) -> float:
     r"""Lower bound on the exponent of P(v̂ ≤ a) for any law with v ≥ ε, per row.
 
     .. math:: \max_λ \bigl(-λ a + μ(λ)\, ε\bigr), \qquad
@@ -235,12 +227,7 @@ def ratio(c: Array, prices: Array) -> Array:
 
 
 def _population_rate(
-    observed: float,
-    epsilon: float,
-    n: float,
-    known: Limits,
-    reference: float,
-    extremes: tuple[float, float, float],
+    observed: float, epsilon: float, n: float, known: Limits, reference: float, extremes: tuple[float, float, float]
 ) -> float:
     """`rate` for the population's composition: the mean over the compositions that may be seen."""
     c, least, tau = extremes

@@ -159,9 +159,7 @@ class GapEvidence:
 
     def _log_m(self, rows: Array, positive: Array, p: Array) -> Array:
         """log M of each bet, (bets,), at its own null."""
-        return np.asarray(
-            self.tilts @ positive - (rows * np.log1p(p * np.expm1(self.tilts))).sum(1)
-        )
+        return np.asarray(self.tilts @ positive - (rows * np.log1p(p * np.expm1(self.tilts))).sum(1))
 
     def _seen(self, tables: Array, needed: Array) -> tuple[Array, Array, Array, Array]:
         """Rows, rows with the prediction, and the ends of the intervals, (s, cells) each."""

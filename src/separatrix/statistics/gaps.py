@@ -92,10 +92,7 @@ def eo_gap_bound(
 
 
 def eo_gap_interval(
-    table: CountTable,
-    confidence: float = 0.95,
-    random_state: int = 0,
-    groups: NDArray[np.bool_] | None = None,
+    table: CountTable, confidence: float = 0.95, random_state: int = 0, groups: NDArray[np.bool_] | None = None
 ) -> tuple[float, float]:
     r"""Large-sample interval of the equalized-odds gap.
 
@@ -265,9 +262,7 @@ def _widest(rates: Array) -> Array:
     return largest
 
 
-def _normal_rates(
-    own: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool
-) -> Array:
+def _normal_rates(own: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool) -> Array:
     """Normal draws of the group means of posteriors, less what they are centred on."""
     mass, squares = own.sum(1), moments.sum((1, 2))
     effective = mass**2 / np.where(squares > 0, squares, 1.0)

@@ -273,9 +273,7 @@ def fitted_rows(table: CountTable) -> Array:
     return np.asarray(rows[(fitted > 0) & several[:, None, None]])
 
 
-def _biases(
-    counts: Array, squares: Array, weights: Array, v: Array, cells: NDArray[np.bool_]
-) -> tuple[Array, Array]:
+def _biases(counts: Array, squares: Array, weights: Array, v: Array, cells: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Bias of v̂ at v = 0 and at the data, from these cells."""
     null_bias = bias = _bias(counts, squares, weights, np.zeros(()), cells)
     # the cell means are shrunk towards separation by the share of v̂ that is bias
@@ -284,9 +282,7 @@ def _biases(
     return null_bias, bias
 
 
-def _bias(
-    counts: Array, squares: Array, weights: Array, signal: Array, cells: NDArray[np.bool_]
-) -> Array:
+def _bias(counts: Array, squares: Array, weights: Array, signal: Array, cells: NDArray[np.bool_]) -> Array:
     """Bias of v̂; `signal` 0 is separation, 1 the data.
 
     Args:
@@ -381,9 +377,7 @@ def rounding(table: CountTable) -> float:
     return float(np.finfo(np.float64).eps) * min(max(table.rows, 100), 1_000_000)
 
 
-def paired_change(
-    joint: Array, confidence: float = 0.95
-) -> tuple[float, tuple[float, float], bool]:
+def paired_change(joint: Array, confidence: float = 0.95) -> tuple[float, tuple[float, float], bool]:
     r"""v_a − v_b less its bias, its large-sample interval, and whether the cells allow one.
 
     With g the pointwise information of each prediction, the variance of the change is

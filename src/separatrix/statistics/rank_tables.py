@@ -116,9 +116,7 @@ class RankTable:
     @cached_property
     def table(self) -> CountTable:
         """N[b, z, k]: band, group, bin of the rank."""
-        return self._count(
-            self.band, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks)
-        )
+        return self._count(self.band, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks))
 
     def violation_lower(self, confidence: float = 0.95) -> float:
         r"""A number that v exceeds at `confidence`, for large samples; 0 where nothing is known.
@@ -165,9 +163,7 @@ class RankTable:
         stretch = np.unique(self.block * _PARTS + self._part, return_inverse=True)[1]
         of_stretch = np.zeros(_levels(stretch), dtype=np.intp)
         of_stretch[stretch] = self.band
-        counts = self._count(
-            stretch, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks)
-        )
+        counts = self._count(stretch, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks))
         statistic, freedom = 0.0, 0
         for b in range(_levels(self.band)):
             here = of_stretch == b

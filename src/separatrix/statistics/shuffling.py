@@ -20,9 +20,7 @@ _CELLS, _DRAWS = 2_000_000, 200  # numbers drawn at most, and tables, for the fl
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
 
 
-def shuffled_tables(
-    counts: Array, draws: int, random_state: int = 0, effective: Array | None = None
-) -> Array:
+def shuffled_tables(counts: Array, draws: int, random_state: int = 0, effective: Array | None = None) -> Array:
     r"""Tables of the same people with the groups shuffled within each label.
 
     Rows of weight one in labels of up to a million rows: drawn from all tables with the margins
@@ -65,9 +63,7 @@ def shuffled_tables(
     return out
 
 
-def p_value(
-    table: CountTable, random_state: int = 0, noise: inference.Noise | None = None
-) -> float:
+def p_value(table: CountTable, random_state: int = 0, noise: inference.Noise | None = None) -> float:
     """Probability under v = 0 of a v̂ at least this large.
 
     Hard labels of weight one: Monte Carlo over shuffled tables, so exact up to the number of draws

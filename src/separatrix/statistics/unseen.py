@@ -101,12 +101,7 @@ class Promise(NamedTuple):
 
 
 def unseen(
-    tables: Array,
-    squares: Array,
-    measures: Mapping[str, Measure],
-    random_state: int = 0,
-    *,
-    fixed: bool = False,
+    tables: Array, squares: Array, measures: Mapping[str, Measure], random_state: int = 0, *, fixed: bool = False
 ) -> dict[str, Promise]:
     """Estimate and standard error of each metric on rows that no part of the procedure saw.
 
@@ -191,11 +186,7 @@ class _Noise:
         folds = rows.reshape(len(rows), -1)
         total = folds.sum(1)
         sizes = np.stack(
-            [
-                rng.multinomial(round(n), cell / n, size=_DRAWS)
-                for n, cell in zip(total, folds, strict=True)
-            ],
-            axis=1,
+            [rng.multinomial(round(n), cell / n, size=_DRAWS) for n, cell in zip(total, folds, strict=True)], axis=1
         )
         self.rows = sizes.reshape(_DRAWS, *rows.shape).astype(np.float64)
 

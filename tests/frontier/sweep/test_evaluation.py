@@ -11,12 +11,7 @@ from sklearn.metrics import roc_auc_score
 from separatrix.auditing.door import audit_score
 from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
-from separatrix.frontier.sweep import (
-    best_threshold,
-    decide,
-    evaluate,
-    score_view,
-)
+from separatrix.frontier.sweep import best_threshold, decide, evaluate, score_view
 
 
 def objective(score, y, z, t, weight):
@@ -27,17 +22,11 @@ def objective(score, y, z, t, weight):
 
 @pytest.mark.slow
 @given(
-    rows=st.lists(
-        st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60
-    ),
+    rows=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60),
     weight=st.sampled_from([0.0, 0.3, 1.0, 30.0]),
 )
 def test_the_threshold_is_the_best_of_all(rows, weight):
-    score, y, z = (
-        np.array([r[0] for r in rows]) / 20,
-        np.array([r[1] for r in rows]),
-        np.array([r[2] for r in rows]),
-    )
+    score, y, z = (np.array([r[0] for r in rows]) / 20, np.array([r[1] for r in rows]), np.array([r[2] for r in rows]))
     found = best_threshold(score, y, z, 3, weight)
     values = [objective(score, y, z, t, weight) for t in np.r_[-1.0, np.unique(score) + 1e-9, 2.0]]
     assert objective(score, y, z, found, weight) == pytest.approx(max(values), abs=1e-9)
@@ -61,16 +50,11 @@ def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
     weights = [0.0, 0.5, 1.0]
     cuts = [np.nan] * m
     if labels == 2:
-        cuts = [
-            best_threshold(s, y[train], z[train], groups, w)
-            for s, w in zip(q[:, train, 1], weights, strict=True)
-        ]
+        cuts = [best_threshold(s, y[train], z[train], groups, w) for s, w in zip(q[:, train, 1], weights, strict=True)]
     found = evaluate(q[:, test], y[test], z[test], groups, cuts)
     for lane, scores in enumerate(found):
         np.testing.assert_allclose(
-            scores["soft"],
-            soft_counts(y[test], q[lane, test], sensitive_features=z[test])[:, :groups],
-            atol=1e-9,
+            scores["soft"], soft_counts(y[test], q[lane, test], sensitive_features=z[test])[:, :groups], atol=1e-9
         )
         if labels == 2:
             hard = (q[lane, test, 1] > cuts[lane]).astype(int)

@@ -21,16 +21,7 @@ from separatrix.columns.counting import count_labels
 from separatrix.errors import DataError, InputError
 from separatrix.frontier import sweep
 from separatrix.frontier.store import Store
-from separatrix.frontier.sweep import (
-    Execution,
-    Job,
-    Source,
-    best_threshold,
-    grid,
-    run,
-    time_limit,
-    work,
-)
+from separatrix.frontier.sweep import Execution, Job, Source, best_threshold, grid, run, time_limit, work
 from separatrix.io import write_whole
 
 pytest.importorskip("torch")
@@ -45,15 +36,7 @@ def contents(folder):
     """Everything that a record says but how long it took."""
     store = Store(folder, create=False)
     return [
-        (
-            r.run.key,
-            r.status,
-            r.message,
-            r.soft.tobytes(),
-            r.hard.tobytes(),
-            r.auroc,
-            str(r.threshold),
-        )
+        (r.run.key, r.status, r.message, r.soft.tobytes(), r.hard.tobytes(), r.auroc, str(r.threshold))
         for r in store.records()
     ]
 
@@ -89,10 +72,7 @@ def test_kill_9_and_the_rerun_finds_the_same_numbers(serial, tmp_path, kills):
 
 @pytest.mark.nightly
 def test_two_processes_on_one_folder_end_with_the_same_records(serial, tmp_path):
-    both = [
-        subprocess.Popen(script(tmp_path, "once", 0), stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    both = [subprocess.Popen(script(tmp_path, "once", 0), stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in both:
         _, stderr = process.communicate(timeout=120)
         assert process.returncode == 0, stderr
@@ -112,9 +92,7 @@ def test_a_dask_cluster_gives_the_same_bits_although_a_worker_is_killed(serial, 
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         address = cluster.scheduler_address
@@ -161,14 +139,8 @@ def test_a_rerun_skips_what_is_finished_and_adds_what_is_new(serial, tmp_path):
     ("other", "message"),
     [
         (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=3), "with folds = 2"),
-        (
-            lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, seed=1),
-            "with seed = 0",
-        ),
-        (
-            lambda: grid([Source("synthetic", {**LAW, "n": 1_300})], [JOBS[2]], folds=2),
-            "with other rows",
-        ),
+        (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, seed=1), "with seed = 0"),
+        (lambda: grid([Source("synthetic", {**LAW, "n": 1_300})], [JOBS[2]], folds=2), "with other rows"),
     ],
 )
 def test_two_protocols_do_not_mix_in_one_folder(tmp_path, other, message):
@@ -205,9 +177,7 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
     """
     data = sweep.datasets.load("synthetic", **LAW)
     store = Store(serial)
-    thresholds = {
-        (r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"
-    }
+    thresholds = {(r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"}
     for k in Store(serial).saved_runs():
         fold = sweep.datasets.folds(data.y, data.z, 5, 0)
         train, test = fold != k.first.fold, fold == k.first.fold
@@ -218,10 +188,7 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
             cut = best_threshold(q[lane, :, 1], data.y[train], data.z[train], 2, run_key.trade_off)
             assert record.threshold == cut
             hard = count_labels(
-                data.y[test],
-                (k.held_out[lane, :, 1] > cut).astype(int),
-                sensitive_features=data.z[test],
-                labels=[0, 1],
+                data.y[test], (k.held_out[lane, :, 1] > cut).astype(int), sensitive_features=data.z[test], labels=[0, 1]
             )
             np.testing.assert_array_equal(record.hard, hard.counts)
 
@@ -237,25 +204,17 @@ def test_what_fails_is_a_record_and_is_tried_again(tmp_path, monkeypatch):
         assert run([stack], tmp_path).added == {"error": 1}
     store = Store(tmp_path)
     (record,) = store.records()
-    assert (record.status, record.message, record.soft) == (
-        "error",
-        "RuntimeError: the method broke",
-        None,
-    )
+    assert (record.status, record.message, record.soft) == ("error", "RuntimeError: the method broke", None)
     assert run([stack], tmp_path).added == {"ok": 1}
 
 
 def test_a_diverged_lane_is_a_record_and_does_not_touch_the_others(tmp_path):
-    explode = replace(
-        JOBS[1], trade_offs=(0.0, 1.0), changes=(*JOBS[1].changes, ("learning_rate", 1e30))
-    )
+    explode = replace(JOBS[1], trade_offs=(0.0, 1.0), changes=(*JOBS[1].changes, ("learning_rate", 1e30)))
     assert run(grid([Source("synthetic", LAW)], [explode], folds=2), tmp_path).added["diverged"] > 0
     store = Store(tmp_path)
     lost = [r for r in store.records() if r.status == "diverged"]
     assert all(r.soft is None and "not finite" in r.message for r in lost)
-    assert (
-        run(grid([Source("synthetic", LAW)], [explode], folds=2), tmp_path).added == {}
-    )  # final: not tried again
+    assert run(grid([Source("synthetic", LAW)], [explode], folds=2), tmp_path).added == {}  # final: not tried again
 
 
 def test_a_stack_that_takes_too_long_is_given_up(tmp_path):
@@ -337,10 +296,7 @@ def test_bad_settings_are_refused_before_any_work(tmp_path, wrong, message):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
-    with (
-        pytest.raises(InputError, match="No Dask scheduler answers"),
-        sweep._dask("tcp://127.0.0.1:1", [], patience=1),
-    ):
+    with pytest.raises(InputError, match="No Dask scheduler answers"), sweep._dask("tcp://127.0.0.1:1", [], patience=1):
         pass
 
 

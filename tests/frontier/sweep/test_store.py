@@ -35,9 +35,7 @@ def table(seed):
 
 def test_records_come_back_bit_for_bit(tmp_path):
     store = Store(tmp_path)
-    store.add(
-        [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5) for f in range(3)]
-    )
+    store.add([Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5) for f in range(3)])
     store = Store(tmp_path, create=False)
     back = store.records()
     for fold, record in enumerate(back):
@@ -65,17 +63,13 @@ def test_what_judges_scores_and_corrects_bias_comes_back(tmp_path):
 
 def test_metrics_are_those_of_the_tables(tmp_path):
     store = Store(tmp_path)
-    store.add(
-        [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
-    )
+    store.add([Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)])
     store.add([Record(run_key(fold=3), "diverged", "NaN")])
     columns = Results.read(tmp_path).columns
     for f in range(3):
         for policy, shift in (("randomized", 0), ("deterministic", 9)):
             row = select(columns, fold=f, policy=policy)
-            assert row["violation"][0] == information.conditional_mutual_information(
-                table(f + shift)
-            )
+            assert row["violation"][0] == information.conditional_mutual_information(table(f + shift))
             assert row["utility"][0] == information.mutual_information(table(f + shift))
             assert row["eo_gap"][0] == information.eo_gap(table(f + shift))
             assert row["accuracy"][0] == information.accuracy(table(f + shift))

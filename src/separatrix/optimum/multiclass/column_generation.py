@@ -144,10 +144,7 @@ class DifferenceBudget:
         total = np.kron(np.eye(n), np.ones((1, outputs)))
         rates = np.vstack([part.reshape(n * outputs, -1), np.zeros((n, np.prod(self.shape)))])
         auxiliary = np.vstack(
-            [
-                np.hstack([-np.eye(n * outputs), np.zeros((n * outputs, labels))]),
-                np.hstack([total, -width]),
-            ]
+            [np.hstack([-np.eye(n * outputs), np.zeros((n * outputs, labels))]), np.hstack([total, -width])]
         )
         share = np.hstack([np.zeros((labels, n * outputs)), np.eye(labels)])
         return rates, auxiliary, share
@@ -241,15 +238,11 @@ class PooledBudget:
         return found._replace(price=self.share[..., None] * found.price[0])
 
 
-def budget_of(
-    budget: Metric, mass: Array, outputs: int
-) -> DifferenceBudget | ViolationBudget | PooledBudget:
+def budget_of(budget: Metric, mass: Array, outputs: int) -> DifferenceBudget | ViolationBudget | PooledBudget:
     """The programme of a budget of the list, for these labels and groups."""
     labels = len(mass)
     if budget.criterion == "sufficiency":
-        raise InputError(
-            "A predictive gap needs rules that see the group; use another criterion without it."
-        )
+        raise InputError("A predictive gap needs rules that see the group; use another criterion without it.")
     if budget.pooled and labels == 2:
         whole = mass.sum(0, keepdims=True)
         if budget.widths is None:
@@ -264,9 +257,7 @@ def budget_of(
     widths = {"eo_gap": present[None] / present.sum(), "eo_max": np.diag(present)}
     if budget.name not in widths:
         others = ", ".join(repr(name) for name, other in BUDGETS.items() if other.many_labels)
-        raise InputError(
-            f"More than two labels: the budget must be one of {others}, got {budget.name!r}."
-        )
+        raise InputError(f"More than two labels: the budget must be one of {others}, got {budget.name!r}.")
     return DifferenceBudget(widths[budget.name], mass, outputs)
 
 
@@ -313,9 +304,7 @@ class ColumnSolver:
 
     strictest = 0.0
 
-    def __init__(
-        self, law: BlindLaw | LabelLaw, groups: Levels, maximize: Any, budget: str
-    ) -> None:
+    def __init__(self, law: BlindLaw | LabelLaw, groups: Levels, maximize: Any, budget: str) -> None:
         self.law, self.mass, self.groups = law, law.mass, groups
         self.maximize, self.budget, outputs = maximize, budget, len(law.mass)
         self.programme = budget_of(budget_named(budget), law.mass, outputs)
@@ -442,8 +431,6 @@ class ColumnSolver:
         return ColumnPoint(share, columns, np.tensordot(share, rates, 1), value, upper)
 
 
-def _between(
-    held: tuple[Array, float], new: tuple[Array, float], hold: float
-) -> tuple[Array, float]:
+def _between(held: tuple[Array, float], new: tuple[Array, float], hold: float) -> tuple[Array, float]:
     """Prices between two, which bound as well."""
     return hold * held[0] + (1.0 - hold) * new[0], hold * held[1] + (1.0 - hold) * new[1]

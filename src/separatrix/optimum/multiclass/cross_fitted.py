@@ -69,13 +69,7 @@ class LabelRules:
     """
 
     def __init__(
-        self,
-        p: Array,
-        y: NDArray[np.intp],
-        z: NDArray[np.intp],
-        weight: Array,
-        n_groups: int,
-        maximize: Any,
+        self, p: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array, n_groups: int, maximize: Any
     ) -> None:
         self.rows, self.groups = _Rows(p, y, z, weight), n_groups
         self.gains = gains_of(maximize, weight @ p / weight.sum())
@@ -123,15 +117,11 @@ class LabelRules:
             self._chosen = max(scores, key=lambda one: scores[one])
         return self._chosen
 
-    def _fitted(
-        self, half: int, rows: _Rows, price: float, choice: tuple[float, float]
-    ) -> DualPoint:
+    def _fitted(self, half: int, rows: _Rows, price: float, choice: tuple[float, float]) -> DualPoint:
         factor, borrowed = choice
         if (half, borrowed) not in self._duals:
             law = LabelLaw(rows.p, rows.z, rows.weight, self.groups, borrowed)
-            self._duals[half, borrowed] = LabelDual(
-                law, "utility" if self.gains is None else self.gains
-            )
+            self._duals[half, borrowed] = LabelDual(law, "utility" if self.gains is None else self.gains)
         dual = self._duals[half, borrowed]
         # the temperature of all rows, in halves too: a softer rule would show a smaller gap
         size = self.rows.size

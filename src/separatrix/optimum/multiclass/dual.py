@@ -110,9 +110,7 @@ class LabelDual:
         lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
         self._first, *self._others = (
             DualState(
-                np.r_[(each[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
-                each,
-                np.zeros(each.shape[1]),
+                np.r_[(each[:, None] * lift[..., None] * self._metric).ravel(), 0.0], each, np.zeros(each.shape[1])
             )
             for each in (scaled, *others)
         )
@@ -132,10 +130,7 @@ class LabelDual:
                 again = self.point(float(levels[j]), points[j - 1].start)
                 points[j] = max(points[j], again, key=lambda point: point.value)
         cell = np.where(self.mass > 0, self.mass, 1.0)[..., None]
-        return [
-            Solution(p.value, p.upper, p.table / cell, partial(p.rule, self.groups), p.start)
-            for p in points
-        ]
+        return [Solution(p.value, p.upper, p.table / cell, partial(p.rule, self.groups), p.start) for p in points]
 
     def spaced(self, points: int) -> Array:
         """As in `Solver`."""
@@ -181,9 +176,7 @@ class LabelDual:
     def _measured(self, point: DualPoint, upper: float) -> DualPoint:
         """The point in the units of the gains; nothing is proven for the utility."""
         upper = np.nan if self.utility else upper
-        return point._replace(
-            value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper
-        )
+        return point._replace(value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper)
 
     def priced(self, price: float, tau: Array, start: DualState | None = None) -> DualPoint:
         r"""The rule that maximises gain − β v − Σ_z τ_z P(z) KL(q ‖ π), π(u) = P(u).
@@ -202,12 +195,7 @@ class LabelDual:
         return point._replace(value=self.offset + self.scale * point.value)
 
     def _search(
-        self,
-        state: DualState,
-        level: float,
-        tau: Array,
-        log_price: tuple[float, float],
-        follow: bool = False,
+        self, state: DualState, level: float, tau: Array, log_price: tuple[float, float], follow: bool = False
     ) -> tuple[DualState, Array]:
         """The best ν and β; tangent by tangent where the gains, or π (`follow`), are the rule's."""
         repeated, reached = self.utility or follow, np.nan
@@ -285,9 +273,7 @@ class LabelDual:
         fixed[..., constant] = table.sum(-1)
 
         def within(share: Array) -> bool:
-            return bool(
-                conditional_mutual_information((1.0 - share) * table + share * fixed) <= level
-            )
+            return bool(conditional_mutual_information((1.0 - share) * table + share * fixed) <= level)
 
         share = 0.0
         if conditional_mutual_information(table) > level:

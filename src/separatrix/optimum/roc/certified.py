@@ -283,14 +283,7 @@ class _Search:
         value = (self.regions.bound(kappa, x) + self.levels[which]) / length
         self._add(which, x, np.arctan2(normal[:, 1], -normal[:, 0]), value, place)
 
-    def _add(
-        self,
-        which: NDArray[np.intp],
-        x: Array,
-        angle: Array,
-        value: Array,
-        place: Array | None = None,
-    ) -> None:
+    def _add(self, which: NDArray[np.intp], x: Array, angle: Array, value: Array, place: Array | None = None) -> None:
         """Note half-planes, and the points where they are within the level and the best so far."""
         point, utility = self.regions.overall(x), _utility(self.regions, x)
         within = self.regions.violation(x) <= self.levels[which]
@@ -324,9 +317,7 @@ class _Search:
         outer[self._violation(outer) < level, 1] = _LOG_RHO[-1]
         return self._cross(inner, outer, self._violation(inner), self._violation(outer), level)
 
-    def _cross(
-        self, inner: Array, outer: Array, v_inner: Array, v_outer: Array, level: Array
-    ) -> Array:
+    def _cross(self, inner: Array, outer: Array, v_inner: Array, v_outer: Array, level: Array) -> Array:
         """Where the segment from `inner` to `outer` passes the level, from below.
 
         Regula falsi (Illinois) in √v, which is close to linear. Where the segment does not pass the

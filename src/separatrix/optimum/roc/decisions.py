@@ -196,9 +196,7 @@ def _shares(mass: Array) -> Array:
     return mass / mass.sum()
 
 
-def rule_of(
-    rates: Array, curves: Sequence[RocCurve], mass: Array, groups: Levels
-) -> ThresholdChannel:
+def rule_of(rates: Array, curves: Sequence[RocCurve], mass: Array, groups: Levels) -> ThresholdChannel:
     """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
     where it must be weaker.
 

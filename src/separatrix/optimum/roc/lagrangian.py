@@ -28,9 +28,7 @@ _CHEAPEST = -18.0
 _TURNS = 40
 
 
-def best_linear(
-    regions: Regions, price: Array, levels: Array, tolerance: float
-) -> tuple[Array, Array]:
+def best_linear(regions: Regions, price: Array, levels: Array, tolerance: float) -> tuple[Array, Array]:
     """Rates that maximise Σ a·price·x with v ≤ ε, for each question, and upper bounds on that.
 
     Args:
@@ -83,9 +81,7 @@ class _Roots:
         separated, free: its best rates without any violation, and without a budget.
     """
 
-    def __init__(
-        self, regions: Regions, unit: Array, levels: Array, separated: Array, free: Array
-    ) -> None:
+    def __init__(self, regions: Regions, unit: Array, levels: Array, separated: Array, free: Array) -> None:
         self.regions, self.unit, self.levels, self.separated = regions, unit, levels, separated
         self.aim = regions.mass * unit
         # questions of one objective share all that is found out

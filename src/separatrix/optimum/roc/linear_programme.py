@@ -67,9 +67,7 @@ class Programme:
         self._cuts: list[set[int]] = []
         for chain in regions.chains:
             edges = len(chain) - 1
-            self._cuts.append(
-                set(np.linspace(0, edges - 1, min(edges, _FIRST)).astype(int).tolist())
-            )
+            self._cuts.append(set(np.linspace(0, edges - 1, min(edges, _FIRST)).astype(int).tolist()))
 
     def support(self, direction: Array, level: float) -> tuple[Array, float]:
         """Rates (groups, 2) that maximise direction·x within the budget, and an upper bound.
@@ -87,13 +85,9 @@ class Programme:
         for _ in range(60):
             cuts, height = self._half_planes()
             matrix = np.vstack([coupling, cuts])
-            right = np.r_[
-                np.full(len(self.widths), most), np.zeros(rows - len(self.widths)), height
-            ]
+            right = np.r_[np.full(len(self.widths), most), np.zeros(rows - len(self.widths)), height]
             goal = np.r_[-direction.ravel() / scale, np.zeros(2 * self.widths.shape[1])]
-            found = linprog(
-                goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds", options=_SMALL
-            )
+            found = linprog(goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds", options=_SMALL)
             if found.status != 0:
                 raise SeparatrixError(f"The linear programme failed: {found.message}")
             x = found.x[: 2 * k].reshape(k, 2)

@@ -93,9 +93,7 @@ def noise_aware_channels(
     return found
 
 
-def _prior(
-    y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float
-) -> Array:
+def _prior(y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float) -> Array:
     """P(y | z) with so many more rows of the overall law in each group; no label has mass 0."""
     counts = np.zeros(shape)
     np.add.at(counts, (z, y), 1.0 if w is None else w * w.sum() / (w**2).sum())
@@ -118,9 +116,7 @@ class _Problem:
     For two labels, the rows of one group, label and bin of the score are merged into one.
     """
 
-    def __init__(
-        self, p: Array, y: NDArray[Any], z: NDArray[Any], w: Array | None, shrinkage: float
-    ) -> None:
+    def __init__(self, p: Array, y: NDArray[Any], z: NDArray[Any], w: Array | None, shrinkage: float) -> None:
         self.k, self.groups = p.shape[1], int(z.max()) + 1
         weight = np.ones(len(p)) if w is None else w
         if not weight.all():  # rows of weight 0 are left out

@@ -161,9 +161,7 @@ class Regions:
         for _ in range(_NEWTON_STEPS):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
             found, slope = self.project(kappa[todo] + logit(trial)[:, None])
-            away = relative_entropy(found, trial[:, None]) + relative_entropy(
-                1.0 - found, 1.0 - trial[:, None]
-            )
+            away = relative_entropy(found, trial[:, None]) + relative_entropy(1.0 - found, 1.0 - trial[:, None])
             value = (self.mass * (kappa[todo] * found - away)).sum((1, 2))
             residual = self.mean(found) - trial
             good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
@@ -301,8 +299,7 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
         room = np.minimum(
-            np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY),
-            np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY),
+            np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY)
         )
         least = np.maximum(1e-10 * np.minimum(room, 1.0), 2.0**-52 * position)  # no float is closer
         moved = np.abs(new - position) > least

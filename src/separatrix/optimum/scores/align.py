@@ -134,13 +134,9 @@ def attribute(values: Any, n: int | None = None) -> Array:
     """A numeric attribute, one finite number per row."""
     z = as_numbers(values, "sensitive_features")
     if z.ndim != 1 or (n is not None and len(z) != n):
-        raise InputError(
-            f"`sensitive_features` must be one number per row, {n}, got shape {z.shape}."
-        )
+        raise InputError(f"`sensitive_features` must be one number per row, {n}, got shape {z.shape}.")
     if np.isnan(z).any():
-        raise InputError(
-            f"`sensitive_features` has no value in row {row_numbers(np.isnan(z))}. Drop such rows."
-        )
+        raise InputError(f"`sensitive_features` has no value in row {row_numbers(np.isnan(z))}. Drop such rows.")
     return quantity_column(z, "sensitive_features")
 
 
@@ -192,9 +188,7 @@ class RisingMaps:
         weight: of each row.
     """
 
-    def __init__(
-        self, y: Array, s: Array, z: NDArray[Any], groups: Levels, weight: Array | None = None
-    ) -> None:
+    def __init__(self, y: Array, s: Array, z: NDArray[Any], groups: Levels, weight: Array | None = None) -> None:
         self.y, self.groups, self.weight = y, groups, weight
         w = np.ones(len(y)) if weight is None else weight
         self.share = w / w.sum()
@@ -218,9 +212,7 @@ class RisingMaps:
         self.line = slope * (self.knots - self.share @ s)
         self.pull = _PSEUDO / (len(y) * self.knots.shape[1])
         self.n_codes = int(self.codes.max()) + 1 if not groups else len(groups)
-        self.violation = ConditionalCMI.from_outcome(
-            y, self.codes, self.n_codes, weight, bins=_BINS
-        )
+        self.violation = ConditionalCMI.from_outcome(y, self.codes, self.n_codes, weight, bins=_BINS)
 
     def start(self) -> Array:
         """The steps (maps, J) of the line of all rows."""
@@ -251,9 +243,7 @@ class RisingMaps:
                 return found.value, found.gradient.ravel()
 
             options = {"maxiter": _STEPS}
-            found = minimize(
-                loss, steps.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
-            )
+            found = minimize(loss, steps.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
             steps = found.x.reshape(shape)
         return steps
 
@@ -271,9 +261,7 @@ class RisingMaps:
         out = level[np.searchsorted(cuts, u, side="right")]
         r2 = 1.0 - float(self.share @ (self.y - out) ** 2) / self.spread**2
         v = rank_violation(self.y, out, self.codes, self.n_codes, self.weight)
-        return AlignedScore(
-            self.groups, self.attribute_knots, self.knots, values, cuts, level, penalty, r2, v
-        )
+        return AlignedScore(self.groups, self.attribute_knots, self.knots, values, cuts, level, penalty, r2, v)
 
 
 def _knots(s: Array, weight: Array) -> Array:
@@ -357,9 +345,7 @@ def align(
         array([0.9, 0.1])
     """
     if penalty is not None and max_violation is not None:
-        raise InputError(
-            f"Pass `penalty` or `max_violation`, not both; got {penalty} and {max_violation}."
-        )
+        raise InputError(f"Pass `penalty` or `max_violation`, not both; got {penalty} and {max_violation}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
     levels = whole_number(levels, "levels", least=2)
     last = PENALTIES[-1] if penalty is None else not_negative(penalty, "penalty")
@@ -417,11 +403,7 @@ class Numeric:
 
 
 def numeric(
-    y_true: Any,
-    scores: Any,
-    sensitive_features: Any,
-    sensitive: str = "groups",
-    sample_weight: ArrayLike | None = None,
+    y_true: Any, scores: Any, sensitive_features: Any, sensitive: str = "groups", sample_weight: ArrayLike | None = None
 ) -> Numeric:
     """The rows that `align` sees, checked; rows of weight zero are dropped."""
     if sensitive not in SENSITIVE:
@@ -451,9 +433,7 @@ def outcome(values: Any, name: str = "y_true") -> Array:
     raw = raw_values(values, name)
     if isinstance(raw, Coded):
         if len(raw.levels) != 2:
-            raise InputError(
-                f"`{name}` must be numbers, or two labels; it has {len(raw.levels)} labels."
-            )
+            raise InputError(f"`{name}` must be numbers, or two labels; it has {len(raw.levels)} labels.")
         refuse_missing(raw.missing, name)
         return raw.codes.astype(np.float64)
     y = quantity_column(raw, name)
@@ -462,9 +442,7 @@ def outcome(values: Any, name: str = "y_true") -> Array:
     return y
 
 
-def inner_violations(
-    data: Numeric, *, levels: int, cv: int = 5, random_state: int = 0
-) -> Iterator[float]:
+def inner_violations(data: Numeric, *, levels: int, cv: int = 5, random_state: int = 0) -> Iterator[float]:
     """Mean violation over inner folds of each of the `PENALTIES` in turn."""
     n, rng = len(data.y), np.random.default_rng(random_state)
     if not 2 <= cv <= n:

@@ -153,9 +153,7 @@ class _Climb:
             ).x
         return theta
 
-    def _value(
-        self, theta: Array, edges: Array, soft: Array, penalty: float
-    ) -> tuple[float, Array]:
+    def _value(self, theta: Array, edges: Array, soft: Array, penalty: float) -> tuple[float, Array]:
         """Minus the objective, and its slope."""
         r = self.features @ theta
         above_edge = expit((r[:, None] - edges) / soft)

@@ -262,9 +262,7 @@ class SeparatedScore(Score):
             np.asarray(arrays["table"]),
         )
 
-    def _bins(
-        self, scores: ArrayLike, sensitive_features: Any
-    ) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
+    def _bins(self, scores: ArrayLike, sensitive_features: Any) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
         """The rows of each group, and every row's bin."""
         s = binary_score(scores)
         codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
@@ -417,15 +415,7 @@ def separate(
 
 
 def separation_path(
-    y: Codes,
-    s: Array,
-    z: Codes,
-    w: Array,
-    labels: Levels,
-    groups: Levels,
-    *,
-    borrow: bool,
-    penalties: Sequence[float],
+    y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels, *, borrow: bool, penalties: Sequence[float]
 ) -> tuple[SeparatedScore, list[SeparatedScore]]:
     """The exact score and one for each penalty, from codes."""
     if borrow:
@@ -443,9 +433,7 @@ def separation_path(
     return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
 
 
-def raw_score(
-    y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels
-) -> SeparatedScore:
+def raw_score(y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels) -> SeparatedScore:
     """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
     (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
     cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
@@ -457,11 +445,7 @@ def raw_score(
 
 
 def _exact(
-    curves: Sequence[RocCurve],
-    steps: Sequence[Array],
-    mass: Array,
-    labels: Levels,
-    groups: Levels,
+    curves: Sequence[RocCurve], steps: Sequence[Array], mass: Array, labels: Levels, groups: Levels
 ) -> SeparatedScore:
     """The universal separated score of given curves and P(Y=y, Z=z) (groups, 2)."""
     chains = [curve.rates[curve.hull] for curve in curves if _whole(curve)]
@@ -483,10 +467,7 @@ def _exact(
 
 def _steps(curves: Sequence[RocCurve]) -> list[Array]:
     """The edges of each hull, P(bin | Y = y); a group without one of the labels has one bin."""
-    return [
-        np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2))
-        for curve in curves
-    ]
+    return [np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2)) for curve in curves]
 
 
 def _whole(curve: RocCurve) -> bool:
@@ -519,9 +500,7 @@ def _checked(
     return y_codes.astype(np.intp), s, z_codes.astype(np.intp), w, labels, groups
 
 
-def relaxed_score(
-    exact: SeparatedScore, steps: Sequence[Array], mass: Array, penalty: float
-) -> SeparatedScore:
+def relaxed_score(exact: SeparatedScore, steps: Sequence[Array], mass: Array, penalty: float) -> SeparatedScore:
     """The best score found for one β.
 
     Args:
@@ -564,9 +543,7 @@ class _Problem:
         ratio = np.log(np.maximum(rates, _TINY)) - np.log(np.maximum(mean, _TINY))
         price = self.penalty * self.mass[:, :, None] * ratio
         value = float(mean[1] @ below - (price * rates).sum())
-        return value, np.matmul(
-            self.edges, self.share[:, :, None] * np.stack([above, below]) - price
-        )
+        return value, np.matmul(self.edges, self.share[:, :, None] * np.stack([above, below]) - price)
 
     def climb(self, start: Array) -> Array:
         """Accelerated mirror ascent from a kernel."""
