@@ -50,17 +50,17 @@ class Trees(LGBMClassifier):
 
     CPU = 0.0
 
-    def fit(self, X: Any, y: Any) -> Trees:
-        fitted, seconds = _fit(self.get_params(), X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Trees:
+        fitted, seconds = _fit(self.get_params(), X, y, sample_weight)
         self.__dict__.update(fitted.__dict__)
         Trees.CPU += seconds
         return self
 
 
 @Memory(FOLDER / "trees", verbose=0).cache
-def _fit(settings: dict[str, Any], X: Any, y: Any) -> tuple[LGBMClassifier, float]:
+def _fit(settings: dict[str, Any], X: Any, y: Any, sample_weight: Any) -> tuple[LGBMClassifier, float]:
     start = time.process_time()
-    return LGBMClassifier(**settings).fit(X, y), time.process_time() - start
+    return LGBMClassifier(**settings).fit(X, y, sample_weight), time.process_time() - start
 
 
 def booster() -> Trees:
