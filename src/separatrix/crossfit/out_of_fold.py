@@ -83,7 +83,7 @@ class OutOfFoldScores:
     @property
     def folds(self) -> list[int]:
         """The folds that have rows."""
-        return [int(k) for k in np.unique(self.fold)]
+        return np.flatnonzero(np.bincount(self.fold)).tolist()
 
     def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
         """Rows and scores that the rule of fold k is fitted to; None: all."""

@@ -23,6 +23,7 @@ unlike the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,9 +88,21 @@ class ScoreTable:
         score, of_group = (np.repeat(np.concatenate(parts), 2) for parts in (least, group))
         return cls(score, np.arange(2 * blocks) % 2, of_group, entry, weight)
 
-    def sums(self, weight: Array) -> Array:
-        """The weight of each entry, for a weight of each row."""
-        return np.bincount(self.entry, weight, len(self.score)).astype(np.float64, copy=False)
+    @cached_property
+    def _alike(self) -> bool:
+        return bool((self.weight == 1.0).all())
+
+    def sums(self, repeats: Array | None = None) -> tuple[Array, Array]:
+        """Σ w and Σ w² of each entry's rows.
+
+        Args:
+            repeats: how often each row occurs; None for once.
+        """
+        once = self.weight if repeats is None else repeats * self.weight
+        weight = np.asarray(np.bincount(self.entry, once, len(self.score)), dtype=np.float64)
+        if self._alike:  # w² = w
+            return weight, weight
+        return weight, np.asarray(np.bincount(self.entry, once * self.weight, len(self.score)), dtype=np.float64)
 
 
 class GroupCurves(NamedTuple):
@@ -109,14 +122,14 @@ class GroupCurves(NamedTuple):
 
 
 def group_curves_borrowing(
-    table: ScoreTable, *, borrow: bool = True, repeats: Array | None = None, borrowed: Array | None = None
+    table: ScoreTable, *, borrow: bool = True, sums: tuple[Array, Array] | None = None, borrowed: Array | None = None
 ) -> GroupCurves:
     """The ROC curve of every group, pulled towards the pooled one.
 
     Args:
         table: P(Y=1 | x) of rows that trained nothing.
         borrow: False for the curves of the rows as they are.
-        repeats: how often each row occurs; None for once.
+        sums: of the table's entries, of a resample of the rows; None for the rows themselves.
         borrowed: the pseudo-rows of each cell (groups, 2); None to estimate them from these rows.
 
     >>> rng = np.random.default_rng(0)
@@ -127,8 +140,7 @@ def group_curves_borrowing(
     True
     """
     scores, y, z = table.score, table.y, table.z
-    of_row = table.weight if repeats is None else repeats * table.weight
-    weight, squares = table.sums(of_row), table.sums(of_row * table.weight)
+    weight, squares = table.sums() if sums is None else sums
     groups = int(z.max()) + 1
     cell = 2 * z + y
     total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)

@@ -119,12 +119,11 @@ class Margin:
         """
         if confidence is not None:
             check_confidence(confidence)
-        self._measure(np.zeros(1))
+        grid = asked * _STEPS if max(self._measured, default=0.0) < asked else np.zeros(0)
+        self._measure(np.r_[0.0, grid])
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
             raise refusal(self.kind.name, asked, smallest, confidence)
-        if max(self._measured) < asked:
-            self._measure(asked * _STEPS)
         levels = np.array(sorted(self._measured))
         shown = np.array([self._shown(float(b), confidence) for b in levels])
         shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
@@ -151,16 +150,16 @@ class Margin:
         new = np.array(sorted({float(b) for b in levels} - set(self._measured)))
         if not len(new):
             return
-        weight = self.table.weight
-        everything = self._counts(weight)
+        everything = self._counts(self.table.sums())
         whole_rules = self._fits(self.known, new, None)
         all_rows: list[list[Array]] = []
         within: list[list[Array]] = []
         outside: list[list[Array]] = []
         judges = []
         for repeats in self._resamples():
-            curves = group_curves_borrowing(self.table, repeats=repeats, borrowed=self.known.borrowed)
-            chosen, others = (self._counts(weight * w) for w in (repeats, repeats == 0))
+            drawn = self.table.sums(repeats)
+            curves = group_curves_borrowing(self.table, sums=drawn, borrowed=self.known.borrowed)
+            chosen, others = self._counts(drawn), self._counts(self.table.sums((repeats == 0).astype(np.float64)))
             rules = self._fits(curves, new, _TOLERANCE)
             all_rows.append([self._passed(r, everything) for r in rules])
             for sums, counts in ((within, chosen), (outside, others)):
@@ -218,10 +217,10 @@ class Margin:
         rates = solver.curve(np.maximum(levels, solver.least)).rates
         return [solver.rule(x) for x in rates]
 
-    def _counts(self, weight: Array) -> Array:
+    def _counts(self, sums: tuple[Array, Array]) -> Array:
         """The weight of the rows before each entry, by label: (2, entries + 1)."""
         counts = np.zeros((2, len(self.table.score) + 1))
-        np.cumsum(self._label * self.table.sums(weight), axis=1, out=counts[:, 1:])
+        np.cumsum(self._label * sums[0], axis=1, out=counts[:, 1:])
         return counts
 
     def _passed(self, rule: ThresholdChannel, counts: Array) -> Array:

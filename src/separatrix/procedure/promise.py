@@ -235,7 +235,7 @@ def _training(scores: Scores, rows: Rows, k: int | None) -> tuple[Array, Rows]:
     """
     places, own = scores.training(k)
     train = rows[places]
-    absent = np.setdiff1d(np.arange(len(rows.groups)), train.z)
+    absent = np.flatnonzero(np.bincount(train.z, minlength=len(rows.groups)) == 0)
     if k is None or not len(absent):
         return own, train
     tested, theirs = scores.tested(k)
