@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ Array = NDArray[np.float64]
 EVERYONE = "everyone"  # the one group of a regressor that was fitted without groups
 
 
+@dataclass(eq=False, repr=False)
 class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     """Predict a number so that, given the outcome, all groups get similar predictions.
 
@@ -72,28 +74,16 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         (3,)
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        max_violation: float | None = None,
-        *,
-        penalty: float | None = None,
-        levels: int = 16,
-        sensitive: str = "groups",
-        sensitive_columns: Any = None,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.max_violation = max_violation
-        self.penalty = penalty
-        self.levels = levels
-        self.sensitive = sensitive
-        self.sensitive_columns = sensitive_columns
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Any = None
+    max_violation: float | None = None
+    _: KW_ONLY
+    penalty: float | None = None
+    levels: int = 16
+    sensitive: str = "groups"
+    sensitive_columns: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix import datasets
 from separatrix.columns.groups import group_name
-from separatrix.columns.values import encode, listed
+from separatrix.columns.values import Coded, encode, listed
 from separatrix.crossfit.array_models import ArrayModel
 from separatrix.crossfit.base_models import categories_by_place, fit_one, no_other_columns
 from separatrix.crossfit.out_of_fold import (
@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 
 
+@dataclass(eq=False, repr=False)
 class FrontierClassifier(ShippingClassifier):
     """Your classifier within a budget: the simplest version that keeps it on unseen rows.
 
@@ -100,42 +101,20 @@ class FrontierClassifier(ShippingClassifier):
     ('group rule', True)
     """
 
-    bases_: dict[str, CrossFit]
-    table_: Rows | None
-    notes_: dict[str, str]
-    promise_: Mapping[str, Promise]
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        maximize: str | Cost = "accuracy",
-        max_eo_gap: float | None = None,
-        max_violation: float | None = None,
-        budgets: Mapping[str, float] | None = None,
-        sensitive_columns: Any = None,
-        blind: bool = False,
-        use_whole_budget: bool = False,
-        confidence: float | None = None,
-        guarantee: str = "finite-sample",
-        group_estimator: Any = None,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.maximize = maximize
-        self.max_eo_gap = max_eo_gap
-        self.max_violation = max_violation
-        self.budgets = budgets
-        self.sensitive_columns = sensitive_columns
-        self.blind = blind
-        self.use_whole_budget = use_whole_budget
-        self.confidence = confidence
-        self.guarantee = guarantee
-        self.group_estimator = group_estimator
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Any = None
+    maximize: str | Cost = "accuracy"
+    max_eo_gap: float | None = None
+    max_violation: float | None = None
+    budgets: Mapping[str, float] | None = None
+    sensitive_columns: Any = None
+    blind: bool = False
+    use_whole_budget: bool = False
+    confidence: float | None = None
+    guarantee: str = "finite-sample"
+    group_estimator: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(
         self,
@@ -164,15 +143,16 @@ class FrontierClassifier(ShippingClassifier):
                 f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
                 f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
+        self.bases_: dict[str, CrossFit | str] = {}  # by candidate: its base model, or why there is none
+        self.table_: Rows | None = None
         if learned.z is None:
             self._fit_plain(learned, request)
             return self
-        self._held = self._holding(learned)
-        self._fit_bases(learned, request)
-        if groups is not None:
-            assert self.table_ is not None
-            who = encode(groups, "groups").codes
-            self.table_ = replace(self.table_, share=len(np.unique(who)) / len(who))
+        self._fit_bases(learned, learned.z, request)
+        who = None if groups is None else encode(groups, "groups").codes
+        share = 1.0 if who is None else len(np.unique(who)) / len(who)
+        y, labels = np.searchsorted(self.classes_, learned.y), tuple(self.classes_.tolist())
+        self.table_ = Rows(y, learned.z, labels, self.groups_, learned.weight, share)
         self._choose(request)
         return self
 
@@ -198,7 +178,7 @@ class FrontierClassifier(ShippingClassifier):
         for name, value in {**dropped, **changed}.items():
             setattr(other, name, value)
         request = other._request()
-        if request.budgets and other._base_of(_rule_name(request)) is None:
+        if request.budgets and _rule_name(request) not in other.bases_:
             raise InputError("Fit with a budget first: the models of a rule are missing.")
         other._choose(request)
         return other
@@ -238,7 +218,7 @@ class FrontierClassifier(ShippingClassifier):
         if isinstance(rule, PlainRule) and len(self.classes_) == 2:
             rows.append(("everyone", rule.threshold, 1.0, 0.0))
         elif isinstance(rule, ThresholdChannel) and self.table_ is not None:
-            q = rule.predict_proba(self.scores_, sensitive_features=self.table_.z)
+            q = rule.predict_proba(self.scores_, sensitive_features=Coded(self.table_.z, self.groups_))
             coin = (q.max(1) < 1.0 - 1e-12).astype(float)
             n = np.bincount(self.table_.z, minlength=len(self.groups_))
             share = np.bincount(self.table_.z, coin, len(self.groups_)) / np.maximum(n, 1)
@@ -289,59 +269,49 @@ class FrontierClassifier(ShippingClassifier):
             rows = rows if preparation is None else preparation.transform(rows)
             model = fit_one(model, rows, learned.y, learned.weight)
         unseen = np.zeros((0, len(self.classes_)))
-        self.groups_, self.grouping_, self.table_ = (), None, None
-        self.bases_ = {"plain": CrossFit(model, unseen, preprocessing=preparation)}
+        self.groups_, self.grouping_ = (), None
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
-        self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
-        self._ship_choice(PlainRule(np.ones(len(self.classes_))), request)
+        self.candidates_ = CandidateTable([], [])
+        self.promise_: Mapping[str, Promise] = PromiseTable({})
+        base = CrossFit(model, unseen, preprocessing=preparation)
+        self._ship_choice(base, PlainRule(np.ones(len(self.classes_))), request)
 
-    def _fit_bases(self, learned: Learned, request: Request) -> None:
+    def _fit_bases(self, learned: Learned, z: NDArray[np.intp], request: Request) -> None:
         """The base model of each candidate, on the same folds, or why there is none."""
-        labels, z = learned.y, learned.z
-        assert z is not None
-        given = is_given(self.estimator, self.cv)
+        given, held, group = is_given(self.estimator, self.cv), self._holding(learned), self._group_words()
         seed = seed_from(self.random_state)
         if given:
-            folds = min(_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
-            self._fold = datasets.folds(labels, z, max(folds, 2), seed)
+            fewest = int(np.unique(learned.y, return_counts=True)[1].min())
+            self._fold = datasets.folds(learned.y, z, max(min(_FOLDS, fewest), 2), seed)
         else:
-            splits = splits_of(learned.cv, labels, z, learned.groups, seed)
-            self._fold = fold_codes(splits, len(labels))
+            splits = splits_of(learned.cv, learned.y, z, learned.groups, seed)
+            self._fold = fold_codes(splits, len(z))
             learned = learned._replace(cv=splits, groups=None)
-        self.notes_, self.bases_ = {}, {}
-        if request.blind and (self._held or given):
-            self.notes_["plain"] = "only q(y, z | x) is given"
-            if self._held:
-                self.notes_["plain"] = f"it reads {self._group_words()} at decision time"
+        if request.blind and held:
+            self.bases_["plain"] = f"it reads {group} at decision time"
+        elif request.blind and given:
+            self.bases_["plain"] = "only q(y, z | x) is given"
         else:
             self.bases_["plain"] = self._cross_fit(learned, "x", z)
-        reason = no_other_columns(self.estimator, learned.rows, self._held)
-        if not self._held or given:
-            self.notes_["without the group"] = "no column of X holds the group"
-        elif reason:
-            self.notes_["without the group"] = reason
-        else:
+        reason = no_other_columns(self.estimator, learned.rows, held)
+        self.bases_["without the group"] = reason
+        if not held or given:
+            self.bases_["without the group"] = "no column of X holds the group"
+        elif not reason:
             try:
-                fitted = self._cross_fit(learned, "x", z, left_out=self._held)
-                self.bases_["without the group"] = fitted
+                self.bases_["without the group"] = self._cross_fit(learned, "x", z, left_out=held)
             except Exception as error:  # a user's pipeline may raise anything: it is listed
-                reason = f"the classifier cannot be fitted without {self._group_words()}: {error}"
-                self.notes_["without the group"] = reason
-        if request.blind and request.budgets:
+                reason = f"the classifier cannot be fitted without {group}: {error}"
+                self.bases_["without the group"] = reason
+        if not request.blind:
+            self.bases_["group rule"] = self.bases_["plain"]
+            if request.budgets and not held and not given and self._takes_group(learned.rows):
+                self.bases_["group rule"] = self._cross_fit(learned, "xz", z)
+        elif request.budgets:
             if reason:
                 raise InputError(f"`blind=True` decides without the group, but {reason}.")
-            self.bases_["blind rule"] = self._cross_fit(
-                learned, "joint", z, group_estimator=self.group_estimator, left_out=self._held
-            )
-        elif request.budgets and not self._held and not given and self._takes_group(learned.rows):
-            self.bases_["group rule"] = self._cross_fit(learned, "xz", z)
-        y = np.searchsorted(self.classes_, labels)
-        self.table_ = Rows(y, z, tuple(self.classes_.tolist()), self.groups_, learned.weight)
-
-    def _base_of(self, name: str) -> CrossFit | None:
-        """The model of a candidate; a group rule may be around the plain one."""
-        other = "plain" if name == "group rule" else name
-        return self.bases_.get(name, self.bases_.get(other))
+            options = {"group_estimator": self.group_estimator, "left_out": held}
+            self.bases_["blind rule"] = self._cross_fit(learned, "joint", z, **options)
 
     def _takes_group(self, rows: Any) -> bool:
         """Whether the classifier can be given the group as further columns.
@@ -359,19 +329,16 @@ class FrontierClassifier(ShippingClassifier):
 
     def _choose(self, request: Request) -> None:
         """Measure every candidate for the request, and take the one that ships."""
-        names = ["plain", "without the group"]
-        if request.budgets:
-            names.append(_rule_name(request))
-        bases = {name: self._base_of(name) for name in names}
-        if not any(bases.values()):
+        names = ["plain", "without the group", *([_rule_name(request)] if request.budgets else [])]
+        reasons = {name: base if isinstance(base := self.bases_[name], str) else "" for name in names}
+        if all(reasons.values()):
             raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
-        reasons = {name: self.notes_.get(name, "not fitted") if base is None else "" for name, base in bases.items()}
         assert self.table_ is not None
         table, runs = self.table_, dict[str, Run]()
 
         def measure(name: str, procedure: Procedure) -> Measured:
-            base = bases[name]
-            assert base is not None
+            base = self.bases_[name]
+            assert isinstance(base, CrossFit)
             if name not in runs:
                 runs[name] = Run(procedure, OutOfFoldScores(self._fold, base.scores), table)
             return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
@@ -386,18 +353,18 @@ class FrontierClassifier(ShippingClassifier):
         self.candidates_ = CandidateTable(
             [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
         )
-        rule = shipped.payload.rule
-        self._ship_choice(rule if isinstance(rule, PlainRule) else rule.rule, request)
+        base, rule = self.bases_[self.choice_], shipped.payload.rule
+        assert isinstance(base, CrossFit)
+        self._ship_choice(base, rule if isinstance(rule, PlainRule) else rule.rule, request)
 
-    def _ship_choice(self, rule: Rule, request: Request) -> None:
+    def _ship_choice(self, base: CrossFit, rule: Rule, request: Request) -> None:
         """The chosen candidate's model and its rule, with what was asked and promised."""
         about: dict[str, Any] = {"maximize": str(self.maximize), "candidate": self.choice_}
         for name, most in request.budgets.items():
             about[f"max_{name}"] = float(most)
             if name in self.promise_:
                 about[f"expected {name} on unseen rows"] = self.promise_[name].value
-        base = self._base_of(self.choice_)
-        assert base is not None
+        self.scores_ = base.scores
         self._ship(base, rule, tuple(self.classes_.tolist()), about)
 
     def _group_words(self, *, quoted: bool = True) -> str:
@@ -415,13 +382,6 @@ class FrontierClassifier(ShippingClassifier):
     def model_(self) -> Any:
         """The fitted model that ships; None around bare probabilities."""
         return self.predictor_.branches[0].base.model
-
-    @property
-    def scores_(self) -> Array:
-        """Out-of-fold scores of the model that ships."""
-        base = self._base_of(self.choice_)
-        assert base is not None
-        return base.scores
 
 
 def _rule_name(request: Request) -> str:

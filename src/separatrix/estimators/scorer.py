@@ -19,6 +19,7 @@ some group has fewer than 25 rows of a label, nothing can be told and the exact 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ _FEWEST = 25  # rows of a cell: with fewer nothing can be told
 _TOLD, _RAW_TOLD = 0.3, 0.4  # p-values below which a violation counts as seen
 
 
+@dataclass(eq=False, repr=False)
 class SeparatedScorer(ShippingClassifier):
     """A score with the same error rates in all groups at every threshold.
 
@@ -93,25 +95,14 @@ class SeparatedScorer(ShippingClassifier):
         array([1., 0.])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        penalty: float | str | None = "auto",
-        sensitive_columns: Any = None,
-        blind: bool = False,
-        group_estimator: Any = None,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.penalty = penalty
-        self.sensitive_columns = sensitive_columns
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.blind = blind
-        self.group_estimator = group_estimator
+    estimator: Any = None
+    penalty: float | str | None = "auto"
+    sensitive_columns: Any = None
+    blind: bool = False
+    group_estimator: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(
         self,

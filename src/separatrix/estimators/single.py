@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from separatrix.predictor.predictor import Predictor
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
     """A classifier trained with one method at one trade-off.
 
@@ -63,42 +65,23 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
     (400, 2)
     """
 
-    def __init__(
-        self,
-        trade_off: float = 0.5,
-        method: str = "cmi",
-        *,
-        use_sensitive: bool = False,
-        sensitive_columns: Any = None,
-        policy: str = "deterministic",
-        level: str = "draw",
-        hidden: tuple[int, ...] = (64, 64),
-        epochs: int = 20,
-        min_steps: int = 540,
-        batch: int | None = 512,
-        learning_rate: float = 1e-3,
-        patience: int | None = None,
-        piecewise_linear: int = 0,
-        device: str = "cpu",
-        verbose: bool = False,
-        random_state: Any = 0,
-    ) -> None:
-        self.trade_off = trade_off
-        self.method = method
-        self.use_sensitive = use_sensitive
-        self.sensitive_columns = sensitive_columns
-        self.policy = policy
-        self.level = level
-        self.hidden = hidden
-        self.epochs = epochs
-        self.min_steps = min_steps
-        self.batch = batch
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.piecewise_linear = piecewise_linear
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+    trade_off: float = 0.5
+    method: str = "cmi"
+    _: KW_ONLY
+    use_sensitive: bool = False
+    sensitive_columns: Any = None
+    policy: str = "deterministic"
+    level: str = "draw"
+    hidden: tuple[int, ...] = (64, 64)
+    epochs: int = 20
+    min_steps: int = 540
+    batch: int | None = 512
+    learning_rate: float = 1e-3
+    patience: int | None = None
+    piecewise_linear: int = 0
+    device: str = "cpu"
+    verbose: bool = False
+    random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
