@@ -126,7 +126,7 @@ def test_a_frame_gives_the_audit_of_its_arrays(frame, weight):
 
 
 def test_the_audit_of_a_histogram_is_near_that_of_the_scores(frame, of_arrays):
-    b = ScoreAudit.of(count_score_rows(frame, y="y", z="sex", score="p", in_memory=0))
+    b = ScoreAudit.from_table(count_score_rows(frame, y="y", z="sex", score="p", in_memory=0))
     for name in ("gap", "gap_upper", "violation", "violation_floor", "auroc"):
         assert getattr(of_arrays, name) == pytest.approx(getattr(b, name), abs=2e-3), name
     assert b.gap_upper >= of_arrays.gap_upper - 1e-12
@@ -137,13 +137,13 @@ def test_scores_that_are_no_probabilities_are_counted_between_their_ends(frame):
     logit = np.log(frame["p"] / (1 - frame["p"]))
     table = count_score_rows(frame.assign(p=logit), y="y", z="sex", score="p", in_memory=0)
     a = audit_score(frame["y"], frame["p"], sensitive_features=frame["sex"])
-    assert ScoreAudit.of(table).auroc == pytest.approx(a.auroc, abs=1e-4)
-    assert ScoreAudit.of(table).gap == pytest.approx(a.gap, abs=0.003)
+    assert ScoreAudit.from_table(table).auroc == pytest.approx(a.auroc, abs=1e-4)
+    assert ScoreAudit.from_table(table).gap == pytest.approx(a.gap, abs=0.003)
 
 
 def test_parts_of_a_frame_add_up_to_its_audit(frame, of_arrays):
     tables = [count_score_rows(frame[i::3], y="y", z="sex", score="p") for i in range(3)]
-    added = ScoreAudit.of(tables[0] + tables[1] + tables[2])
+    added = ScoreAudit.from_table(tables[0] + tables[1] + tables[2])
     assert added.to_dict() == of_arrays.to_dict()
 
 

@@ -115,7 +115,7 @@ def test_rates_of_each_group_are_those_of_the_tables_with_wilson_intervals(page,
 def test_the_audit_of_erm_stands_beside_it(page, results_folder):
     page.choose("policy", "deterministic")
     counts = counts_of(results_folder, "erm", "xz", 0.0, "deterministic")
-    audit = Audit.of(CountTable(counts, (0, 1), (0, 1), (0, 1), int(counts.sum())))
+    audit = Audit.from_table(CountTable(counts, (0, 1), (0, 1), (0, 1), int(counts.sum())))
     shown = [row.text for row in page.all("#audit tr")]
     assert any(f"{audit.violation:.4f}" in line and "interval" in line for line in shown)
     assert any(line.startswith("certified") and f"{audit.violation_upper:.4f}" in line for line in shown)

@@ -56,11 +56,8 @@ class AuditResult(ABC):
 
     def _fields(self, *left_out: str) -> dict[str, Any]:
         """The fields but these as plain values."""
-        return {
-            one.name: list(value) if isinstance(value := getattr(self, one.name), tuple) else value
-            for one in fields(self)
-            if one.name not in left_out
-        }
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in left_out}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @abstractmethod
     def _page(self) -> AuditPage:
@@ -131,9 +128,7 @@ def certified(
     check_confidence(confidence)
     seed = seed_of(random_state)
     _refuse_degenerate(table)
-    people = composition
-    if people is None:
-        people = certificates.default_composition(table, guarantee)
+    people = certificates.default_composition(table, guarantee) if composition is None else composition
     upper = certificates.violation_bound(table, confidence, guarantee=guarantee, composition=people)
     noise, failure = inference.noise(table), None
     if guarantee == "large-sample":
@@ -143,7 +138,7 @@ def certified(
         "confidence": confidence,
         "violation": noise.violation,
         "violation_corrected": noise.corrected,
-        "violation_interval": (noise.interval(confidence) if noise.estimable else (0.0, upper)),
+        "violation_interval": noise.interval(confidence) if noise.estimable else (0.0, upper),
         "violation_upper": upper,
         "p_value": p_value(table, seed, noise),
         "guarantee": guarantee,
@@ -194,9 +189,8 @@ def _sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     """What has no interval, and which cells are small, in sentences."""
     notes = []
     rows = table.counts.sum(2)
-    effective = rows**2 / np.where(rows > 0, table.weight_squares, 1.0)
     empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
-    small = np.argwhere((rows > 0) & (effective < SMALL)).tolist()
+    small = np.argwhere((rows > 0) & (table.effective_rows < SMALL)).tolist()
     if not noise.estimable:
         notes.append(_no_interval(table, noise))
     if small:

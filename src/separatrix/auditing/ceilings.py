@@ -67,13 +67,13 @@ def exceeded(
     >>> exceeded(a, {"eo_gap": 0.1})
     ''
     """
-    found = {name: value_of(audit, name) for name in (*ceilings, *(floors or {}))}
-    said = [f"{n} is {found[n]:.6g}, above {x:g}" for n, x in ceilings.items() if found[n] > x]
-    said += [f"{n} is {found[n]:.6g}, below {x:g}" for n, x in (floors or {}).items() if found[n] < x]
+    values = {name: value_of(audit, name) for name in (*ceilings, *(floors or {}))}
+    said = [f"{n} is {values[n]:.6g}, above {x:g}" for n, x in ceilings.items() if values[n] > x]
+    said += [f"{n} is {values[n]:.6g}, below {x:g}" for n, x in (floors or {}).items() if values[n] < x]
     if said:
         return "; ".join(said) + "."
     for name in ceilings:
-        _refuse_unknown(audit, name, found[name])
+        _refuse_unknown(audit, name, values[name])
     return ""
 
 
@@ -100,9 +100,9 @@ def value_of(audit: Audit | ScoreAudit | ContinuousAudit, name: str) -> float:
     needs, known = "a numeric outcome", {}
     if not isinstance(audit, ContinuousAudit):
         needs = "two labels and two predictions"
-        known = {criterion: found.value for criterion, found in audit.criteria.items()}
-        for found in audit.criteria.values():
-            known |= {gap: np.nan if x.value is None else x.value for gap, x in found.gaps.items()}
+        known = {criterion: dependence.value for criterion, dependence in audit.criteria.items()}
+        for dependence in audit.criteria.values():
+            known |= {gap: np.nan if x.value is None else x.value for gap, x in dependence.gaps.items()}
     value = known.get(name, getattr(audit, name, None))
     if value is None:
         raise InputError(f"This audit has no {name}: it needs {needs}.")

@@ -97,18 +97,18 @@ def _of_audits(a: Audit, b: Audit, confidence: float | None) -> Comparison:
 
 def _of_rows(a: Any, b: Any, y_true: Any, groups: Any, confidence: float) -> Comparison:
     y, z = as_levels(y_true, "y_true"), as_groups(groups)
-    one, two = as_levels(a, "a"), as_levels(b, "b")
+    u_a, u_b = as_levels(a, "a"), as_levels(b, "b")
     names = "y_true", "sensitive_features", "a", "b"
-    check_lengths(dict(zip(names, (y, z, one, two), strict=True)))
-    pair = one.codes.astype(np.intp) * len(two.levels) + two.codes
-    shape = len(y.levels), len(z.levels), len(one.levels) * len(two.levels)
+    check_lengths(dict(zip(names, (y, z, u_a, u_b), strict=True)))
+    pair = u_a.codes.astype(np.intp) * len(u_b.levels) + u_b.codes
+    shape = len(y.levels), len(z.levels), len(u_a.levels) * len(u_b.levels)
     counts = crosstab([y.codes, z.codes, pair], shape)
-    joint = counts.reshape(*shape[:2], len(one.levels), len(two.levels))
+    joint = counts.reshape(*shape[:2], len(u_a.levels), len(u_b.levels))
     change, interval, known = paired_change(joint, confidence)
     if known:
         return Comparison(change, interval, confidence)
-    tables = [count_labels(y, u, sensitive_features=z) for u in (one, two)]
-    first, second = (Audit.of(table, confidence) for table in tables)
+    tables = [count_labels(y, u, sensitive_features=z) for u in (u_a, u_b)]
+    first, second = (Audit.from_table(table, confidence) for table in tables)
     return _of_audits(first, second, confidence)
 
 

@@ -25,7 +25,7 @@ from separatrix.statistics.rank_tables import RankTable, Resolution, resolution_
 
 Array = NDArray[np.float64]
 _FINE = 200  # bins of ranks behind the medians
-_QUARTILES = np.array([0.25, 0.5, 0.75])
+_QUARTILES = np.array([0.25, 0.75])
 
 
 class RankCurve(NamedTuple):
@@ -84,7 +84,7 @@ class ContinuousAudit(AuditResult):
     ranks: dict[Hashable, tuple[float, ...]] = field(repr=False)
 
     @classmethod
-    def of(cls, rows: Quantities, confidence: float = 0.95, random_state: int = 0) -> ContinuousAudit:
+    def from_rows(cls, rows: Quantities, confidence: float = 0.95, random_state: int = 0) -> ContinuousAudit:
         """Measure columns that are numbers, labels and groups already."""
         check_confidence(confidence)
         rng = np.random.default_rng(seed_of(random_state))
@@ -92,7 +92,6 @@ class ContinuousAudit(AuditResult):
         distinct = len(np.unique(rows.u))
         error = ranks.error
         known = error.estimable and distinct > 1
-        interval = 0.0, error.ceiling
         curves, quartiles = _curves(rows, ranks, confidence)
         r2, rmse = _fit(rows) if rows.labels is None else (None, None)
         return cls(
@@ -105,7 +104,7 @@ class ContinuousAudit(AuditResult):
             violation_lower=ranks.violation_lower(confidence) if known else 0.0,
             p_value=ranks.p_value() if known else 1.0,
             violation_at_resolution=error.corrected if known else 0.0,
-            violation_interval=(error.interval(confidence) if known else interval),
+            violation_interval=error.interval(confidence) if known else (0.0, error.ceiling),
             resolution=Resolution(len(ranks.table.labels), ranks.shape.groups, ranks.shape.ranks),
             blocks=int(ranks.block.max()) + 1,
             outcome_dependence=ranks.outcome_dependence,
@@ -153,9 +152,8 @@ def _rank_table(rows: Quantities, rng: np.random.Generator) -> RankTable:
         shape = Resolution(len(rows.labels), shape.groups, shape.ranks)
     how: dict[str, Any] = {"weight": rows.weight, "block": block, "random_state": rng}
     rank = conditional_rank(rows.u, rows.y, **how)
-    attribute: NDArray[Any] = rows.group.codes.astype(np.intp)
-    if rows.z is not None:  # W = F(Z | Y)
-        attribute = conditional_rank(rows.z, rows.y, **how)
+    # a numeric attribute by its rank, W = F(Z | Y)
+    attribute = rows.group.codes.astype(np.intp) if rows.z is None else conditional_rank(rows.z, rows.y, **how)
     numeric = rows.labels is None
     lines = numeric and not is_tied(rows.u), numeric and rows.z is not None and not is_tied(rows.z)
     return RankTable(rows.y, block, rank, attribute, shape, rows.weight, lines)
@@ -178,11 +176,11 @@ def _curves(
         outcome = (np.bincount(band, y) / mass * scale).tolist()
     curves, whole = {}, {}
     for z, name in enumerate(rows.group.levels):
-        found = [_medians(counts[b, z], squares[b, z], confidence) for b in range(shape[0])]
-        curves[name] = RankCurve(outcome, *map(list, zip(*found, strict=True)))
-        own = counts[:, z].sum(0)
-        middle = _medians(own, squares[:, z].sum(0), confidence)
-        ends = _quantiles(own, _QUARTILES[[0, 2]]).tolist()
+        bands = [_medians(counts[b, z], squares[b, z], confidence) for b in range(shape[0])]
+        curves[name] = RankCurve(outcome, *map(list, zip(*bands, strict=True)))
+        in_group = counts[:, z].sum(0)
+        middle = _medians(in_group, squares[:, z].sum(0), confidence)
+        ends = _quantiles(in_group, _QUARTILES).tolist()
         whole[name] = float(np.sum(group == z)), *map(_known, middle), *ends
     return curves, whole
 
@@ -197,13 +195,13 @@ def _medians(counts: Array, squares: Array, confidence: float) -> tuple[float | 
     if counts.sum() <= 0:
         return None, None, None
     reach = ndtri(0.5 + 0.5 * confidence) * 0.5 * np.sqrt(squares.sum()) / counts.sum()
-    at = _quantiles(counts, np.clip([0.5, 0.5 - reach, 0.5 + reach], 0.0, 1.0))
-    return float(at[0]), float(at[1]), float(at[2])
+    median, low, high = _quantiles(counts, np.clip([0.5, 0.5 - reach, 0.5 + reach], 0.0, 1.0)).tolist()
+    return median, low, high
 
 
-def _quantiles(counts: Array, at: Array) -> Array:
+def _quantiles(counts: Array, shares: Array) -> Array:
     below = np.append(0.0, np.cumsum(counts)) / counts.sum()
-    return np.interp(at, below, np.linspace(0.0, 1.0, len(below)))
+    return np.interp(shares, below, np.linspace(0.0, 1.0, len(below)))
 
 
 def _fit(rows: Quantities) -> tuple[float | None, float]:

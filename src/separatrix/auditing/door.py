@@ -79,7 +79,7 @@ def audit(
     else:
         y, z, pred, weight = roles
         table = count_rows(y_true, y=y, z=z, pred=pred, weight=weight, labels=labels)
-    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
+    return Audit.from_table(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def audit_score(
@@ -134,7 +134,7 @@ def audit_score(
     else:
         y, z, column, weight = roles
         table = count_score_rows(y_true, y=y, z=z, score=column, weight=weight)
-    return ScoreAudit.of(table, bins, confidence, random_state, guarantee=guarantee, composition=composition)
+    return ScoreAudit.from_table(table, bins, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def audit_regression(
@@ -190,7 +190,7 @@ def audit_regression(
         sensitive="continuous" if numeric_sensitive else "groups",
         names=names,
     )
-    return ContinuousAudit.of(rows, confidence, random_state)
+    return ContinuousAudit.from_rows(rows, confidence, random_state)
 
 
 def violation_score(

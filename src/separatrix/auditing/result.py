@@ -29,7 +29,7 @@ _DUST = 1e-150  # share of the weight below which a cell counts as empty: its sq
 class Audit(CertifiedAudit):
     """How far a model is from separation, and how sure we are. All information is in nats.
 
-    Made by `audit`, or from a table of counts with `Audit.of`.
+    Made by `audit`, or from a table of counts with `Audit.from_table`.
 
     Attributes:
         violation: plug-in v = I(U; Z | Y).
@@ -70,7 +70,7 @@ class Audit(CertifiedAudit):
     auditor_bound: float
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         table: CountTable,
         confidence: float = 0.95,
@@ -180,12 +180,12 @@ class Audit(CertifiedAudit):
         rates = information.conditional_rates(counts)
         apart = np.nan_to_num(0.5 * np.abs(rates[:, :, None] - rates[:, None]).sum(-1))
         pairs = [np.unravel_index(int(distance.argmax()), distance.shape) for distance in apart]
-        part = information.violation_by_cell(counts).sum(1)
+        violation = information.violation_by_cell(counts).sum(1)
         return {
             "label": list(self.table.labels),
             "rows": counts.sum((1, 2)).tolist(),
-            "violation": part.tolist(),
-            "share": _share(part),
+            "violation": violation.tolist(),
+            "share": _share(violation),
             "eo_gap": apart.max((1, 2)).tolist(),
             "group_a": [self.table.groups[min(pair)] for pair in pairs],
             "group_b": [self.table.groups[max(pair)] for pair in pairs],
@@ -195,13 +195,13 @@ class Audit(CertifiedAudit):
         """The columns of `by_group`."""
         counts = self.table.counts
         rows = counts.sum((0, 2))
-        part = information.violation_by_cell(counts).sum(0)
+        violation = information.violation_by_cell(counts).sum(0)
         right = np.einsum("yzy->z", counts)
         return {
             "group": list(self.table.groups),
             "rows": rows.tolist(),
-            "violation": part.tolist(),
-            "share": _share(part),
+            "violation": violation.tolist(),
+            "share": _share(violation),
             "accuracy": (right / np.where(rows > 0, rows, 1.0)).tolist(),
             "smallest_cell": counts.sum(2).min(0).tolist(),
         }
@@ -215,7 +215,7 @@ class Audit(CertifiedAudit):
         rates = information.conditional_rates(counts)
         low, high = bounds.rate_intervals(self.table, self.confidence, simultaneous=False)
         of_label = counts.sum(1) / np.maximum(counts.sum((1, 2)), 1e-300)[:, None]
-        part = information.violation_by_cell(counts)
+        violation = information.violation_by_cell(counts)
         listed = ~np.isnan(rates)
         if counts.shape[2] > MANY:
             listed &= of_label[:, None] > 0
@@ -229,7 +229,7 @@ class Audit(CertifiedAudit):
             "low": [float(low[i]) for i in where],
             "high": [float(high[i]) for i in where],
             "label_rate": [float(of_label[y, u]) for y, _, u in where],
-            "violation": [float(part[y, z]) for y, z, _ in where],
+            "violation": [float(violation[y, z]) for y, z, _ in where],
         }
 
     def _page(self) -> AuditPage:
@@ -265,6 +265,6 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: [group_name(v) if isinstance(v, tuple) else v for v in column] for name, column in columns.items()}
 
 
-def _share(part: np.ndarray) -> list[float]:
-    total = part.sum()
-    return (part / total if total > 0 else np.zeros_like(part)).tolist()
+def _share(violation: np.ndarray) -> list[float]:
+    total = violation.sum()
+    return (violation / total if total > 0 else np.zeros_like(violation)).tolist()

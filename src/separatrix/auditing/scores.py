@@ -43,7 +43,7 @@ class RocCurve(NamedTuple):
 class ScoreAudit(CertifiedAudit):
     """How far a score is from separation, over all thresholds, and how sure we are.
 
-    Made by `audit_score`; from a table of scores directly with `ScoreAudit.of(table)`.
+    Made by `audit_score`; from a table of scores directly with `ScoreAudit.from_table(table)`.
     The second label is the positive one.
 
     Attributes:
@@ -83,7 +83,7 @@ class ScoreAudit(CertifiedAudit):
     exact: bool
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         scores: ScoreTable,
         bins: int = 20,
@@ -99,7 +99,7 @@ class ScoreAudit(CertifiedAudit):
         table = _count_table(scores, coarse)
         _, known = certified(table, confidence, random_state, guarantee, composition)
         seed = known["random_state"]
-        gap, at = largest_gap(scores)
+        gap, threshold = largest_gap(scores)
         fine = scores.binned(_FINE)
         effective = None if scores.squares is None else _effective(coarse)
         auroc, by_group = scores.auroc()
@@ -110,7 +110,7 @@ class ScoreAudit(CertifiedAudit):
             **known | {"notes": (*_few_bins(scores, coarse, bins), *known["notes"])},
             bins=coarse.counts.shape[2],
             gap=gap,
-            gap_at=at,
+            gap_at=threshold,
             gap_upper=max(gap_bound(scores, confidence), gap),
             gap_floor=float(null_gap.mean()),
             violation_floor=float(information.conditional_mutual_information(null).mean()),
@@ -118,7 +118,7 @@ class ScoreAudit(CertifiedAudit):
             auroc_interval=auroc_interval(scores, confidence),
             auroc_by_group=by_group,
             curves=_curves(scores, fine),
-            rates=_rates(scores, at),
+            rates=_rates(scores, threshold),
             distinct=len(scores.values),
             exact=scores.exact,
         )
@@ -130,12 +130,12 @@ class ScoreAudit(CertifiedAudit):
         The parity gap is the largest over all thresholds; the calibration gap is the mean over bins
         of the largest difference of P(second label | bin) between two groups.
         """
-        found = dependences(self.table, self.confidence, self.random_state)
-        del found["equal_opportunity"]  # `gap` and `rates` speak of true-positive rates
-        calibration = mean_gap([*found["sufficiency"].gaps.values()])
-        return found | {
-            "independence": replace(found["independence"], gaps={"parity_gap": self._parity()}),
-            "sufficiency": replace(found["sufficiency"], gaps={"calibration_gap": calibration}),
+        measured = dependences(self.table, self.confidence, self.random_state)
+        del measured["equal_opportunity"]  # `gap` and `rates` speak of true-positive rates
+        calibration = mean_gap([*measured["sufficiency"].gaps.values()])
+        return measured | {
+            "independence": replace(measured["independence"], gaps={"parity_gap": self._parity()}),
+            "sufficiency": replace(measured["sufficiency"], gaps={"calibration_gap": calibration}),
         }
 
     def _parity(self) -> Gap:
@@ -199,14 +199,14 @@ def _effective(coarse: Binned) -> Array:
 def _curves(scores: ScoreTable, fine: Binned) -> dict[Hashable, RocCurve]:
     rates = tail_rates(fine.counts)
     start = [None, *fine.values.tolist()]
-    one = np.where(np.isnan(rates[..., :1]), np.nan, 1.0)
-    fpr, tpr = np.concatenate([one, rates], axis=-1)
+    ones = np.where(np.isnan(rates[..., :1]), np.nan, 1.0)
+    fpr, tpr = np.concatenate([ones, rates], axis=-1)
     return {group: RocCurve(start, fpr[z].tolist(), tpr[z].tolist()) for z, group in enumerate(scores.groups)}
 
 
-def _rates(scores: ScoreTable, at: float) -> dict[Hashable, tuple[float, float]]:
+def _rates(scores: ScoreTable, threshold: float) -> dict[Hashable, tuple[float, float]]:
     """Each group's (FPR, TPR) of the decision S > at."""
-    above = np.searchsorted(scores.atom, np.searchsorted(scores.values, at, side="right"))
+    above = np.searchsorted(scores.atom, np.searchsorted(scores.values, threshold, side="right"))
     weight = None if scores.weight is None else scores.weight[above:]
     mass = scores.totals[0]
     over = np.bincount(scores.cell[above:], weight, minlength=mass.size).reshape(mass.shape)

@@ -81,12 +81,12 @@ def count_labels(
     else:
         with ThreadPoolExecutor(2) as pool:
             coded = list(pool.map(encode, columns, names))
-        rows = crosstab([one.codes for one in coded], [len(one.levels) for one in coded])
-    codes = [one.codes for one in coded]
+        rows = crosstab([column.codes for column in coded], [len(column.levels) for column in coded])
+    codes = [column.codes for column in coded]
     counts = rows if weight is None else crosstab(codes, rows.shape, weight)
     # a level stays on the axis even if the weights of its rows are all zero
     seen = [np.flatnonzero(rows.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
-    old = tuple(tuple(one.levels[i] for i in index) for one, index in zip(coded, seen, strict=True))
+    old = tuple(tuple(column.levels[i] for i in index) for column, index in zip(coded, seen, strict=True))
     axis = _label_axis(labels, old[0], old[2], names)
     check_levels(old[1], names[1])
     new, moments = (axis, old[1], axis), None
@@ -121,10 +121,10 @@ def count_posteriors(
             f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not occur "
             "in the data."
         )
-    at = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
+    y_codes = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight, scale = scaled_weight(sample_weight, n)
     shape = len(axis), len(z.levels)
-    counts, moments = soft_sums(posterior, at, z.codes, shape, weight, name=names[2])
+    counts, moments = soft_sums(posterior, y_codes, z.codes, shape, weight, name=names[2])
     table = CountTable(counts, axis, z.levels, axis, rows=n, moments=moments, scale=scale)
     return table.simplest()
 

@@ -176,7 +176,7 @@ def _hashed(texts: Sequence[str], key: bytes, model: bytes, purpose: bytes, size
     options: dict[str, Any] = {"digest_size": size, "key": key, "person": purpose}
     options["salt"] = blake2b(model, digest_size=16).digest()
     clean = (unicodedata.normalize("NFC", text).strip().encode() for text in texts)
-    return b"".join(blake2b(one, **options).digest() for one in clean)
+    return b"".join(blake2b(identity, **options).digest() for identity in clean)
 
 
 def _id_text(value: Any, row: int, name: str) -> str:

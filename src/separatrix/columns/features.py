@@ -98,7 +98,7 @@ def as_category(values: Any, name: str) -> Coded:
 def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:
     """These columns of a mapping or a frame; an array's are called x0, x1, …"""
     array = np.asarray(data) if isinstance(data, list | np.ndarray) else None
-    if array is not None and array.ndim == 2 and all(re.fullmatch(r"x\d+", own) for own in names):
+    if array is not None and array.ndim == 2 and all(re.fullmatch(r"x\d+", column) for column in names):
         data = {f"x{i}": array[:, i] for i in range(array.shape[1])}
     return {name: raw_values(x, name) for name, x in named_columns(data, names, "X").items()}
 

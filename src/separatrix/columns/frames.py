@@ -75,9 +75,9 @@ def names_of(names: Any, role: str) -> list[str]:
     if isinstance(names, str | int) and not isinstance(names, bool):
         return [str(names)]
     several = names if isinstance(names, list | tuple) else ()
-    if not several or not all(isinstance(one, str | int) for one in several):
+    if not several or not all(isinstance(name, str | int) for name in several):
         raise InputError(f"`{role}` must name at least one column, by text, got {names!r}.")
-    return [str(one) for one in several]
+    return [str(name) for name in several]
 
 
 def given(*names: str | None) -> list[str]:
@@ -156,8 +156,8 @@ def named_roles(
     for name, value in (("target", target), (word, prediction)):
         if value is None:
             raise InputError(f"`{name}` is missing: name that column of the table with {options}.")
-    own = None if weight is None else _single(weight, "sample_weight")
-    return Roles.named(_single(target, "target"), groups, prediction, own, word)
+    weight_column = None if weight is None else _single(weight, "sample_weight")
+    return Roles.named(_single(target, "target"), groups, prediction, weight_column, word)
 
 
 def _single(name: Any, role: str) -> str:
@@ -166,12 +166,12 @@ def _single(name: Any, role: str) -> str:
     return str(name)
 
 
-def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:
+def check_present(wanted: Sequence[str], present: Sequence[str], name: str) -> None:
     """Refuse names that are not there, with those that come close."""
     for column in wanted:
-        if column not in here:
-            near = get_close_matches(str(column), here, n=3, cutoff=0.5)
-            hint = f"There are {', '.join(map(repr, here[:10]))}."
+        if column not in present:
+            near = get_close_matches(str(column), present, n=3, cutoff=0.5)
+            hint = f"There are {', '.join(map(repr, present[:10]))}."
             if near:
                 hint = f"Did you mean {' or '.join(map(repr, near))}?"
             raise InputError(f"{name} has no column {column!r}. {hint}")

@@ -53,7 +53,7 @@ def as_groups(values: Any, name: str = "sensitive_features") -> Coded:
     """
     if isinstance(values, Coded):
         return as_levels(values, name)
-    return intersect({own: as_levels(x, own) for own, x in group_columns(values, name).items()})
+    return intersect({column: as_levels(x, column) for column, x in group_columns(values, name).items()})
 
 
 def group_codes(values: Any, groups: Sequence[Hashable], n: int, name: str, otherwise: int = -1) -> NDArray[np.intp]:
@@ -69,10 +69,10 @@ def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, An
     if values is None:
         raise InputError(f"`{name}` is missing. Pass one group per row, as an array, a series or a frame.")
     if isinstance(values, Mapping):
-        columns = {str(own): column for own, column in values.items()}
+        columns = {str(key): column for key, column in values.items()}
     elif (frame := as_frame(values, name)) is not None:
         table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        columns = {own: table[own] for own in table.columns}
+        columns = {column: table[column] for column in table.columns}
     elif isinstance(values, list | tuple) and values and all(map(_is_column, values)):
         columns = {_own_name(x, f"{name}{i}"): x for i, x in enumerate(values)}
         if len(columns) < len(values):
@@ -105,8 +105,8 @@ def _is_column(value: Any) -> bool:
 
 def _own_name(values: Any, default: str) -> str:
     known = nw.from_native(values, allow_series=True, pass_through=True)
-    own = known.name if isinstance(known, nw.Series) else None
-    return str(own) if own not in (None, "") else default
+    series_name = known.name if isinstance(known, nw.Series) else None
+    return str(series_name) if series_name not in (None, "") else default
 
 
 def intersect(parts: Mapping[str, Coded]) -> Coded:
@@ -115,11 +115,11 @@ def intersect(parts: Mapping[str, Coded]) -> Coded:
     coded = list(parts.values())
     if len(coded) == 1:
         return coded[0]
-    shape = tuple(len(one.levels) for one in coded)
-    fused = np.ravel_multi_index([one.codes for one in coded], shape)
-    here, codes = np.unique(fused, return_inverse=True)
-    places = zip(*(at.tolist() for at in np.unravel_index(here, shape)), strict=True)
-    levels = tuple(tuple(one.levels[i] for one, i in zip(coded, place, strict=True)) for place in places)
+    shape = tuple(len(column.levels) for column in coded)
+    fused = np.ravel_multi_index([column.codes for column in coded], shape)
+    cells, codes = np.unique(fused, return_inverse=True)
+    places = np.transpose(np.unravel_index(cells, shape)).tolist()
+    levels = tuple(tuple(column.levels[i] for column, i in zip(coded, place, strict=True)) for place in places)
     check_levels(levels, " & ".join(parts))
     return Coded(codes.astype(np.intp), levels)
 
@@ -133,7 +133,7 @@ def group_name(group: Hashable, columns: Sequence[str] = ()) -> str:
     levels = group if isinstance(group, tuple) else (group,)
     if len(columns) != len(levels) or columns[0].startswith("sensitive_features"):
         return " & ".join(map(str, levels))
-    return " & ".join(f"{own}={level}" for own, level in zip(columns, levels, strict=True))
+    return " & ".join(f"{column}={level}" for column, level in zip(columns, levels, strict=True))
 
 
 def to_plain(value: Any) -> Any:
@@ -142,11 +142,11 @@ def to_plain(value: Any) -> Any:
     A tuple becomes a list, a number that is not finite null, and what JSON does not know text.
     """
     if isinstance(value, Mapping):
-        return {str(name): to_plain(one) for name, one in value.items()}
+        return {str(name): to_plain(item) for name, item in value.items()}
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
-        return [to_plain(one) for one in value]
+        return list(map(to_plain, value))
     if isinstance(value, float) and not isfinite(value):
         return None
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
@@ -167,19 +167,19 @@ def edges_of(columns: Mapping[str, Any], categorical: Sequence[str] = ()) -> dic
     >>> edges_of({"age": list(range(18, 66)), "race": [1, 2, 3] * 16})
     {'age': (30.0, 42.0, 54.0)}
     """
-    found = {}
+    edges = {}
     for name, values in columns.items():
         numbers = None if name in categorical else numbers_of(values, name)
         if numbers is not None and len(np.unique(numbers[~np.isnan(numbers)])) > FEW:
-            found[name] = quantile_edges(numbers)
-    return found
+            edges[name] = quantile_edges(numbers)
+    return edges
 
 
 def numbers_of(values: Any, name: str) -> NDArray[np.float64] | None:
     """A column of numbers as such; None for text, booleans, dates and tuples."""
     if isinstance(values, Coded):
         return None
-    if isinstance(values, list | tuple) and any(isinstance(one, tuple | bool) for one in values):
+    if isinstance(values, list | tuple) and any(isinstance(value, tuple | bool) for value in values):
         return None
     raw = raw_values(values, name)
     if isinstance(raw, Coded) or raw.dtype.kind != "f":
@@ -269,10 +269,10 @@ class Grouping:
         rare = z.counts() < min_rows
         if not rare.any():
             return z, replace(self, groups=z.levels)
-        kept = tuple(level for level, few in zip(z.levels, rare, strict=True) if not few)
-        place = np.where(rare, len(kept), np.cumsum(~rare) - 1)
+        large = tuple(level for level, few in zip(z.levels, rare, strict=True) if not few)
+        place = np.where(rare, len(large), np.cumsum(~rare) - 1)
         last = OTHER if len(self.columns) == 1 else (OTHER,) * len(self.columns)
-        groups = (*kept, last)
+        groups = (*large, last)
         return Coded(place[z.codes], groups), replace(self, groups=groups, other=True)
 
     def codes(self, data: Any) -> NDArray[np.intp]:
@@ -288,23 +288,19 @@ class Grouping:
             raise InputError(f"`{name}` must be the columns {', '.join(self.columns)}, got {len(given)} columns.")
         named = set(given) == set(self.columns)
         columns = given if named else dict(zip(self.columns, given.values(), strict=True))
-        found = self._codes({own: columns[own] for own in self.columns})
-        if len(found) != n:
-            raise InputError(f"`{name}` must have one group per row, {n:,}, got {len(found):,}.")
-        return found
+        codes = self._codes({column: columns[column] for column in self.columns})
+        if len(codes) != n:
+            raise InputError(f"`{name}` must have one group per row, {n:,}, got {len(codes):,}.")
+        return codes
 
     def _codes(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
-        name = " & ".join(self.columns)
-        parts = {own: self.part(values, own) for own, values in columns.items()}
-        return intersect(parts).places(self.groups, name, self._otherwise)
+        parts = {column: self.part(values, column) for column, values in columns.items()}
+        return intersect(parts).places(self.groups, " & ".join(self.columns), self._otherwise)
 
     def part(self, values: Any, column: str) -> Coded:
         """One sensitive column as levels: binned, and with missing values as asked."""
         edges = self.edges.get(column)
-        if edges is None:
-            coded = as_levels(values, column, missing=self.missing)
-        else:
-            coded = binned(values, edges, column)
+        coded = as_levels(values, column, missing=self.missing) if edges is None else binned(values, edges, column)
         if not coded.missing.any():
             return coded
         if not self.missing:
@@ -318,13 +314,13 @@ class Grouping:
         plain: dict[str, Any] = {"columns": list(self.columns)}
         plain["groups"] = [to_plain(group) for group in self.groups]
         if self.edges:
-            plain["edges"] = {own: list(edges) for own, edges in self.edges.items()}
+            plain["edges"] = {column: list(edges) for column, edges in self.edges.items()}
         return plain | {flag: True for flag in ("missing", "other") if getattr(self, flag)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Grouping:
         """The inverse of `to_dict`, from JSON."""
-        edges = {own: tuple(map(float, e)) for own, e in data.get("edges", {}).items()}
+        edges = {column: tuple(map(float, e)) for column, e in data.get("edges", {}).items()}
         groups = tuple(map(from_plain, data["groups"]))
         flags = (bool(data.get(flag, False)) for flag in ("missing", "other"))
         return cls(tuple(data["columns"]), groups, edges, *flags)

@@ -220,8 +220,8 @@ def _attribute(values: Any, name: str) -> Array:
             f"`{name}` has {len(columns)} columns ({', '.join(columns)}), but a continuous "
             "attribute is one. Audit them one by one."
         )
-    ((own, column),) = columns.items()
-    return _finite_numbers(column, own)
+    ((column_name, column),) = columns.items()
+    return _finite_numbers(column, column_name)
 
 
 def _quarters(z: Array, name: str) -> Coded:

@@ -75,13 +75,13 @@ def read_csv(
 def read_files(files: Sequence[Path], only: Sequence[str] | None = None) -> dict[str, Values]:
     """The columns of CSV files with one header, typed over all of them."""
     table: _Text | None = None
-    for one in files:
-        with _opened(one) as (stream, _):
+    for file in files:
+        with _opened(file) as (stream, _):
             delimiter, lines = _delimiter(stream)
-            names, rows = _rows(lines, str(one), delimiter, None)
-            table = _Text(names, only, str(one)) if table is None else table
+            names, rows = _rows(lines, str(file), delimiter, None)
+            table = _Text(names, only, str(file)) if table is None else table
             if names != table.names:
-                raise InputError(f"{one} has other columns than {files[0]}.")
+                raise InputError(f"{file} has other columns than {files[0]}.")
             for chunk in rows:
                 table.add(chunk)
     return {} if table is None else table.columns(_EMPTY)

@@ -149,7 +149,7 @@ def encode(values: Any, name: str, *, missing: bool = False) -> Coded:
         return Coded(x.view(np.uint8), code_levels(x, 2))
     if x.dtype.kind in "iu":
         # below 256 exactly if every value is in 0 … 255
-        bits = int(np.bitwise_or.reduce(x)) if x.size else 0
+        bits = int(np.bitwise_or.reduce(x))  # 0 of no rows
         if 0 <= bits < 256:
             return Coded(x, code_levels(x, bits + 1))
         low, high = int(x.min()), int(x.max())

@@ -61,20 +61,20 @@ class SoftBins(NamedTuple):
     share: Array
 
     @staticmethod
-    def from_scores(score: Array, at: Array) -> SoftBins:
-        """Soft bins of scores, for at least two rising centres `at`."""
-        low = bins_below(score, at).astype(np.intp)
-        share = (score - at.take(low)) / np.diff(at).take(low)
+    def from_scores(score: Array, c: Array) -> SoftBins:
+        """Soft bins of scores, for at least two rising centres c."""
+        low = bins_below(score, c).astype(np.intp)
+        share = (score - c.take(low)) / np.diff(c).take(low)
         return SoftBins(low, np.clip(share, 0.0, 1.0, out=share))
 
 
-def bins_below(score: Array, at: Array) -> Codes:
+def bins_below(score: Array, c: Array) -> Codes:
     """k of each score: that of the last centre but the outermost that is not above it.
 
     >>> bins_below(np.array([-1.0, 0.25, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0, 0, 1, 1]
     """
-    inner = at[1:-1]
+    inner = c[1:-1]
     low: Codes = np.zeros(len(score), dtype=np.int8 if len(inner) < 128 else np.intp)
     for centre in inner:  # for a few dozen centres faster than a binary search
         np.add(low, (score >= centre).view(np.int8), out=low)
@@ -106,19 +106,19 @@ def centres(score: Array, bins: int, weight: Array | None = None) -> Array:
     """
     share = np.linspace(0.0, 1.0, bins)
     if weight is None:
-        at = np.maximum(np.ceil(share * len(score) - 1e-9).astype(np.intp) - 1, 0)
-        return _without_repeats(np.sort(score)[at])
+        place = np.maximum(np.ceil(share * len(score) - 1e-9).astype(np.intp) - 1, 0)
+        return _without_repeats(np.sort(score)[place])
     order = np.argsort(score, kind="stable")
     total = np.cumsum(weight[order])
-    at = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
-    return _without_repeats(score[order[np.minimum(at, len(score) - 1)]])
+    place = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
+    return _without_repeats(score[order[np.minimum(place, len(score) - 1)]])
 
 
 def _without_repeats(rising: Array) -> Array:
     return rising[np.append(True, rising[1:] != rising[:-1])]
 
 
-def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
+def spread_out(c: Array, share: float = 0.25) -> NDArray[np.intp]:
     """Which centres to keep: none closer to the next than `share` of their mean distance.
 
     Quantiles of few atoms can almost coincide; a slope between them would be that of noise. The
@@ -127,48 +127,48 @@ def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
     >>> spread_out(np.array([0.0, 1.0, 1.01, 2.0, 3.0, 90.0]))
     array([0, 1, 3, 4, 5])
     """
-    least = share * (at[-2] - at[1]) / (len(at) - 3) if len(at) > 3 else 0.0
-    kept, place = [0], at.tolist()
-    for i in range(1, len(at) - 1):
-        if place[i] - place[kept[-1]] >= least and place[-1] - place[i] >= least:
-            kept.append(i)
-    return np.array([*kept, len(at) - 1][: len(at)], dtype=np.intp)
+    least = share * (c[-2] - c[1]) / (len(c) - 3) if len(c) > 3 else 0.0
+    chosen, place = [0], c.tolist()
+    for i in range(1, len(c) - 1):
+        if place[i] - place[chosen[-1]] >= least and place[-1] - place[i] >= least:
+            chosen.append(i)
+    return np.array([*chosen, len(c) - 1][: len(c)], dtype=np.intp)
 
 
-def cmi_of_scores(score: Array, cell: Codes, shape: tuple[int, int], at: Array, weight: Array | None = None) -> Value:
+def cmi_of_scores(score: Array, cell: Codes, shape: tuple[int, int], c: Array, weight: Array | None = None) -> Value:
     """v = I(U; Z | Y) of the soft bins of a score, and ∂v/∂s for fixed centres.
 
     Args:
         score: (n,), on any scale.
         cell: y · n_groups + z of each row, (n,).
         shape: (n_labels, n_groups).
-        at: rising centres, see `centres`; fewer than two have v = 0.
+        c: rising centres, see `centres`; fewer than two have v = 0.
         weight: (n,), not negative.
 
     >>> s, y, z = np.array([0.1, 0.9, 0.2, 0.6]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    >>> v = cmi_of_scores(s, y * 2 + z, (2, 2), at=np.array([0.0, 1.0]))
+    >>> v = cmi_of_scores(s, y * 2 + z, (2, 2), np.array([0.0, 1.0]))
     >>> round(v.value, 4), v.gradient.round(3).tolist()     # closer: 0.1 up, 0.9 down, 0.2 down …
     (0.0366, [-0.116, 0.275, 0.087, -0.173])
     """
-    if len(at) < 2:
+    if len(c) < 2:
         return Value(0.0, np.zeros(len(score)))
-    k, width = len(at), np.diff(at, append=np.inf)
-    inside = at[0] <= score.min(initial=np.inf) and score.max(initial=-np.inf) <= at[-1]
-    s = score if inside else np.clip(score, at[0], at[-1])
-    here, size = cell * k, shape[0] * shape[1] * k
-    here += bins_below(s, at)
-    rows_in = np.bincount(here, weight, size).reshape(*shape, k)
+    k, width = len(c), np.diff(c, append=np.inf)
+    inside = c[0] <= score.min(initial=np.inf) and score.max(initial=-np.inf) <= c[-1]
+    s = score if inside else np.clip(score, c[0], c[-1])
+    bin_of_row, size = cell * k, shape[0] * shape[1] * k
+    bin_of_row += bins_below(s, c)
+    rows_in = np.bincount(bin_of_row, weight, size).reshape(*shape, k)
     # a is linear in s between two centres, so its sum over a bin needs only that of s
-    sums = np.bincount(here, s if weight is None else s * weight, size).reshape(*shape, k)
-    upper = np.clip((sums - rows_in * at) / width, 0.0, rows_in)
+    sums = np.bincount(bin_of_row, s if weight is None else s * weight, size).reshape(*shape, k)
+    upper = np.clip((sums - rows_in * c) / width, 0.0, rows_in)
     table = rows_in - upper
     table[..., 1:] += upper[..., :-1]
     n = float(len(score)) if weight is None else float(weight.sum())
     g = log_ratio(table)
     slope = np.diff(g, axis=2, append=0.0) / (n * width)
-    rows = slope.ravel().take(here)
+    rows = slope.ravel().take(bin_of_row)
     if not inside:
-        rows[(score < at[0]) | (score > at[-1])] = 0.0
+        rows[(score < c[0]) | (score > c[-1])] = 0.0
     if weight is not None:
         rows *= weight
     return Value(_mean(table, g), rows)

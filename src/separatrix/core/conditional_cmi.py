@@ -137,10 +137,10 @@ class ConditionalCMI:
         """Quantiles of t: centres of the soft bins."""
         return centres(self.cleared(u)[0], bins, self.weight)
 
-    def __call__(self, u: Array, at: Array) -> Value:
-        """v in nats and ∂v/∂u for fixed centres `at`."""
+    def __call__(self, u: Array, c: Array) -> Value:
+        """v in nats and ∂v/∂u for fixed centres c."""
         t, inverse = self.cleared(u)
-        v, h = cmi_of_scores(t, self.cell, self.shape, at, self.weight)
+        v, h = cmi_of_scores(t, self.cell, self.shape, c, self.weight)
         w = 1.0 if self.weight is None else self.weight
         along = np.bincount(self.block, h * t) / self.mass
         h = (h - w * t * along[self.block]) * inverse[self.block]
@@ -201,8 +201,8 @@ def outcome_blocks(y: Array, rows: int | None = None) -> Blocks:
     first = np.append(0.0, np.cumsum(of_stretch)[:-1])[stretch]
     parts = np.maximum(np.rint(of_stretch / asked), 1.0)[stretch]
     parts[alone] = 1.0
-    part = np.floor((before - first + 0.5 * length) / of_stretch[stretch] * parts)
-    new = np.append(True, (np.diff(stretch) > 0) | (np.diff(part) > 0))
+    segment = np.floor((before - first + 0.5 * length) / of_stretch[stretch] * parts)
+    new = np.append(True, (np.diff(stretch) > 0) | (np.diff(segment) > 0))
     return np.asarray((np.cumsum(new) - 1)[place], dtype=np.intp)
 
 

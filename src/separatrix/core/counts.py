@@ -149,7 +149,7 @@ def place(table: Array, old: Sequence[Levels], new: Sequence[Levels]) -> Array:
     if tuple(old) == tuple(new):
         return table
     out = np.zeros([len(axis) for axis in new])
-    places = [[axis.index(one) for one in own] for own, axis in zip(old, new, strict=True)]
+    places = [[axis.index(level) for level in levels] for levels, axis in zip(old, new, strict=True)]
     out[np.ix_(*places)] = table
     return out
 

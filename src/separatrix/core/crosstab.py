@@ -80,12 +80,12 @@ def _count_planes(columns: Sequence[Codes], start: int, stop: int) -> Array | No
     spare = np.empty((2, min(stop - start, _BLOCK)), np.uint8)
     planes: list[NDArray[np.uint64]] = []
     for column in columns:
-        own = _planes(column[start:stop], spare)
-        if own is None or sum(map(len, planes)) + len(own) > _PLANES:
+        of_column = _planes(column[start:stop], spare)
+        if of_column is None or sum(map(len, planes)) + len(of_column) > _PLANES:
             return None
-        planes.append(own)
+        planes.append(of_column)
     table = _cells(np.concatenate(planes), stop - start)
-    return table.reshape([1 << len(own) for own in planes])
+    return table.reshape([1 << len(of_column) for of_column in planes])
 
 
 def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | None:
@@ -100,10 +100,10 @@ def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | Non
         depth = union.bit_length()
         if depth > len(planes):
             planes = np.concatenate([np.zeros((depth - len(planes), planes.shape[1]), np.uint8), planes])
-        code, one = spare[:, : len(block)]
+        code, bit = spare[:, : len(block)]
         np.copyto(code, block, casting="unsafe")
         for k in range(depth):  # packbits takes what is not zero for a one
-            packed = np.packbits(code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=one))
+            packed = np.packbits(code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=bit))
             planes[len(planes) - 1 - k, a // 8 : a // 8 + len(packed)] = packed
     return planes.view(np.uint64)
 
@@ -134,15 +134,15 @@ def _count_fused(codes: Sequence[Codes], bits: list[int], weight: Array | None, 
     cells = 1 << sum(bits)
     kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
     size = min(_CHUNK, stop - start)
-    fused, part = np.empty(size, kind), np.empty(size, kind)
+    fused, spare = np.empty(size, kind), np.empty(size, kind)
     total = np.zeros(cells)
     for a in range(start, stop, _CHUNK):
         b = min(a + _CHUNK, stop)
-        code, one = fused[: b - a], part[: b - a]
+        code, level = fused[: b - a], spare[: b - a]
         np.copyto(code, codes[0][a:b], casting="unsafe")
         for column, width in zip(codes[1:], bits[1:], strict=True):
-            np.copyto(one, column[a:b], casting="unsafe")
+            np.copyto(level, column[a:b], casting="unsafe")
             code *= kind(1 << width)  # numpy multiplies many lanes at a time, but shifts one by one
-            code += one
+            code += level
         total += np.bincount(code, None if weight is None else weight[a:b], minlength=cells)
     return total

@@ -47,7 +47,7 @@ def pareto(violation: ArrayLike, utility: ArrayLike) -> Index:
     return order[u[order] > best]
 
 
-def staircase(violation: ArrayLike, utility: ArrayLike, at: ArrayLike) -> Array:
+def staircase(violation: ArrayLike, utility: ArrayLike, levels: ArrayLike) -> Array:
     r"""U(v) = max{u' : v' ≤ v}; NaN left of the first point.
 
     Proposition "Deterministic frontier is non-decreasing".
@@ -57,7 +57,7 @@ def staircase(violation: ArrayLike, utility: ArrayLike, at: ArrayLike) -> Array:
     """
     v, u = _points(violation, utility)
     front = pareto(v, u)
-    place = np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right")
+    place = np.searchsorted(v[front], np.asarray(levels, dtype=np.float64), side="right")
     return np.r_[np.nan, u[front]][place]
 
 
@@ -175,12 +175,12 @@ def utility_fraction(violation: ArrayLike, utility: ArrayLike, limit: Envelope) 
     0.6667
     """
     v, u = _points(violation, utility)
-    own = concave_envelope(np.r_[v, 0.0], np.r_[u, 0.0])
+    envelope = concave_envelope(np.r_[v, 0.0], np.r_[u, 0.0])
     reference = float(limit.violation[-1])
     total = limit.hypervolume(reference) if reference > 0.0 else 0.0
     if total <= 0.0:
         raise InputError("The limit has no area: its best utility needs no violation.")
-    return own.hypervolume(reference) / total
+    return envelope.hypervolume(reference) / total
 
 
 class Secant(NamedTuple):

@@ -232,8 +232,8 @@ def _predictive_gap(rates: Array, mass: Array) -> Array:
     widths = []
     for joint in (chosen, mass - chosen):
         n = joint.sum(-1, keepdims=True)
-        here = n > _NO_DECISIONS * mass.sum(-1, keepdims=True)
-        seen = (mass > 0).all(-1, keepdims=True) & here
+        decided = n > _NO_DECISIONS * mass.sum(-1, keepdims=True)
+        seen = (mass > 0).all(-1, keepdims=True) & decided
         widths.append(_widths(joint[..., 1:] / np.where(seen, n, 1.0), seen)[..., 0])
     return np.maximum(*widths)
 
@@ -339,14 +339,14 @@ def budget_for(criterion: str, budget: str | None) -> Metric:
     kind = criterion_named(criterion)
     if budget is None:
         return BUDGETS[kind.budgets[0]]
-    found = budget_named(budget)
-    if criterion not in ("separation", found.criterion):
+    metric = budget_named(budget)
+    if criterion not in ("separation", metric.criterion):
         names = ", ".join(map(repr, kind.budgets))
         raise InputError(
-            f"`budget={budget!r}` belongs to {found.criterion}; for criterion={criterion!r} pass "
+            f"`budget={budget!r}` belongs to {metric.criterion}; for criterion={criterion!r} pass "
             f"{names}, or leave `criterion` out."
         )
-    return found
+    return metric
 
 
 def label_of(name: str) -> str:

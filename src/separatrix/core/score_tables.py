@@ -106,8 +106,8 @@ class ScoreTable:
         cell *= len(groups)
         cell += z.astype(cell.dtype)
         if weight is not None:
-            here = weight > 0
-            s, cell, weight = s[here], cell[here], weight[here]
+            positive = weight > 0
+            s, cell, weight = s[positive], cell[positive], weight[positive]
             weight = None if (weight == 1.0).all() else weight
         order = np.argsort(s)
         s, cell = s[order], cell[order]
@@ -141,19 +141,19 @@ class ScoreTable:
             rows: how many rows, where they do not weigh one.
             scale: the largest weight, by which all are divided.
         """
-        n, at = np.asarray(counts, dtype=np.float64) / scale, np.asarray(edges, dtype=np.float64)
+        n, ends = np.asarray(counts, dtype=np.float64) / scale, np.asarray(edges, dtype=np.float64)
         cells, bins = len(labels) * len(groups), n.shape[-1]
         flat = n.reshape(cells, bins).T
         atom, cell = np.nonzero(flat > 0)
         used, atom = np.unique(atom, return_inverse=True)
-        at = np.nextafter(at[1:], -np.inf)
+        ends = np.nextafter(ends[1:], -np.inf)
         square = None
         if squares is not None:
             square = np.asarray(squares, dtype=np.float64).reshape(cells, bins) / scale**2
             square = square.T[used[atom], cell]
         weight = flat[used[atom], cell]
         total = round(float(weight.sum())) if rows is None else rows
-        return cls(at[used], atom, cell, weight, square, labels, groups, total, False, scale)
+        return cls(ends[used], atom, cell, weight, square, labels, groups, total, False, scale)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -320,7 +320,7 @@ def largest_gap(
     rates = tail_rates(coarse.counts)
     before = _before(rates, np.where(np.isnan(rates[..., 0]), np.nan, 1.0))
     ends = _mean_spread(rates, rates, width, clipped)
-    best, at = float(ends.max()), float(coarse.values[ends.argmax()])
+    best, threshold = float(ends.max()), float(coarse.values[ends.argmax()])
     ceiling = _mean_spread(before, rates, width, clipped)
     stops = np.r_[coarse.starts[1:], len(table.atom)]
     for j in np.argsort(-ceiling, kind="stable"):
@@ -330,8 +330,8 @@ def largest_gap(
         upper = _before(after, before[..., j]) if inside else after
         gaps = _mean_spread(upper, after, width, clipped)
         if gaps.size and gaps.max() > best:
-            best, at = float(gaps.max()), float(values[gaps.argmax()])
-    return best, at
+            best, threshold = float(gaps.max()), float(values[gaps.argmax()])
+    return best, threshold
 
 
 def tail_rates(counts: Array) -> Array:

@@ -307,4 +307,4 @@ def held_out_audit(frontier: Traced, tables: NDArray[np.float64], squares: NDArr
     """The audit of all rows' held-out decisions; None for a single label or group."""
     if min(tables.shape[-3:-1]) < 2:
         return None
-    return Audit.of(held_out_table(frontier, tables.sum(0), squares.sum(0)))
+    return Audit.from_table(held_out_table(frontier, tables.sum(0), squares.sum(0)))

@@ -215,7 +215,7 @@ def _audit(table: CountTable | None, policy: str, confidence: float) -> dict[str
     if table is None:
         return None
     try:
-        audit = Audit.of(table, confidence)
+        audit = Audit.from_table(table, confidence)
     except InputError as error:  # a single group or label: nothing to audit, and this says why
         return {"measures": [], "notes": [str(error)]}
     rows, notes = named_rows(measures(audit)), list(audit.notes)
@@ -238,7 +238,7 @@ def _notes(results: Results, dataset: str, erm: CountTable | None, series: dict[
         notes.append("ERM ([Z|X]) was not run, so there is no audit of an unconstrained model.")
     else:
         try:
-            notes += Audit.of(erm).notes
+            notes += Audit.from_table(erm).notes
         except InputError as error:
             notes.append(str(error))
     runs = select(results.columns, dataset=dataset, policy="deterministic")
