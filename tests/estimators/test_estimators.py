@@ -67,7 +67,7 @@ def test_labels_and_groups_of_any_number(groups, labels, use_sensitive):
     assert model.groups_ == groups
     np.testing.assert_array_equal(model.classes_, sorted(labels))
     if use_sensitive:
-        with pytest.raises(InputError, match="use_sensitive=True, so it needs `sensitive_features`"):
+        with pytest.raises(InputError, match="needs the group of every row: pass `sensitive_features`"):
             model.predict(X)
         with pytest.raises(InputError, match="holds 'x', which is not one of"):
             model.predict(X, sensitive_features=np.full(600, "x"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y
 
 from separatrix.columns.groups import group_columns
 from separatrix.columns.scores import quantity_column
@@ -141,12 +141,8 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     def _target(self, y: Any) -> Array:
         return quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
 
-    def _learn_groups(self, values: Any, n: int, weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
-        if self.sensitive != "continuous":
-            return super()._learn_groups(values, n, weight)
-        numbers = _number(values)
-        check_consistent_length(np.empty(n), numbers)
-        return numbers if weight is None else numbers[weight > 0]
+    def _learn_groups(self, columns: Mapping[str, Any]) -> NDArray[Any]:
+        return _number(columns) if self.sensitive == "continuous" else super()._learn_groups(columns)
 
     def _codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
         given = self._sensitive(X, sensitive_features)

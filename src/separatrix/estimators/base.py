@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -14,13 +15,20 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from separatrix.columns.draws import UNSET, Unset
 from separatrix.columns.frames import as_frame, named_columns
-from separatrix.columns.groups import Grouping, as_groups, bin_labels, edges_of, group_columns, intersect
+from separatrix.columns.groups import Grouping, bin_labels, edges_of, group_columns, intersect
 from separatrix.columns.scores import check_weight
-from separatrix.columns.values import Levels, refuse_missing, row_numbers
+from separatrix.columns.values import Levels, check_lengths, refuse_missing, row_numbers
 from separatrix.crossfit.base_models import as_rows, by_name, has_text, holding_columns, listed_names, some_rows
 from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
 from separatrix.errors import InputError
@@ -31,97 +39,6 @@ from separatrix.predictor.predictor import Predictor
 
 Array = NDArray[np.float64]
 _WHOLE = 2.0**53  # floats tell whole numbers apart up to here
-
-
-class SensitiveColumns:
-    """Groups from columns of X, so that `fit(X, y)` and `predict(X)` need nothing else.
-
-    Attributes:
-        groups_: the groups in the order of their codes.
-        group_names_: the names of the sensitive columns.
-        grouping_: the edges of columns of numbers that were cut; None where none was.
-    """
-
-    estimator: Any
-    sensitive_columns: Any
-    groups_: Levels
-    group_names_: tuple[str, ...]
-    grouping_: Grouping | None
-
-    def _sensitive(self, X: Any, sensitive_features: Any) -> Any:
-        """The groups that were passed, or the columns of X that `sensitive_columns` names."""
-        if self.sensitive_columns is None:
-            return sensitive_features
-        if sensitive_features is not None:
-            raise InputError(
-                f"The groups are the columns {self.sensitive_columns!r} of `X` "
-                "(`sensitive_columns`): leave `sensitive_features` out."
-            )
-        names = listed_names(self.sensitive_columns)
-        if by_name(X) or as_frame(X, "X") is not None:
-            return named_columns(X, [str(name) for name in names], "X")
-        rows = as_rows(X)
-        width = rows.shape[1] if len(rows.shape) == 2 else 0
-        if not width:
-            raise InputError(
-                f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required: the "
-                f"columns {self.sensitive_columns!r} hold the group."
-            )
-        for name in names:
-            if not isinstance(name, int | np.integer) or not -width <= name < width:
-                raise InputError(
-                    f"`sensitive_columns` names {name!r}; a matrix of {width} columns has the "
-                    f"columns 0 to {width - 1}, and only a frame has names."
-                )
-        taken = {f"column {name}": rows[:, [name]] for name in names}
-        columns = {name: np.ravel(x.toarray() if issparse(x) else x) for name, x in taken.items()}
-        for name, column in columns.items():
-            bad = ~np.isfinite(column) if column.dtype.kind == "f" else np.zeros(0, dtype=bool)
-            if bad.any():
-                raise InputError(
-                    f"`X` holds NaN or inf in {name}, the group's, in row {row_numbers(bad)}. Drop "
-                    "those rows, or give them a group of their own."
-                )
-        return columns
-
-    def _learn_groups(self, values: Any, n: int, weight: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
-        """The group's code of each row of `fit` that has a weight; sets the attributes.
-
-        A column with more than 12 different numbers, such as age, is cut at its quartiles.
-
-        Args:
-            values: one or several sensitive columns of n rows.
-            n: the number of rows.
-            weight: of each row; a row of weight 0 is no row.
-        """
-        columns = group_columns(values)
-        edges = edges_of(columns)
-        grouping = Grouping(tuple(columns), (), edges)
-        if edges:
-            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
-            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
-            warnings.warn(
-                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
-                "pass categories for other groups.",
-                UserWarning,
-                stacklevel=3,
-            )
-        else:
-            coded = as_groups(columns)
-        if len(coded) != n:
-            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(coded):,}.")
-        coded = coded if weight is None else coded[weight > 0].compact()
-        self.group_names_, self.groups_ = tuple(columns), coded.levels
-        self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
-        return np.asarray(coded.codes, dtype=np.intp)
-
-    def _grouping(self) -> Grouping | None:
-        """How a predictor finds the group in raw rows, where this estimator does."""
-        if self.grouping_ is not None or self.sensitive_columns is None:
-            return self.grouping_
-        names = listed_names(self.sensitive_columns)
-        by_text = all(isinstance(name, str) for name in names)
-        return Grouping(tuple(names), tuple(self.groups_)) if by_text else None
 
 
 class Learned(NamedTuple):
@@ -146,32 +63,44 @@ class Learned(NamedTuple):
     groups: Any
 
 
-class Shipping(SensitiveColumns):
+class Shipping:
     """Predictions of the fitted `predictor_`, on rows as `fit` took them.
+
+    Groups may be columns of X, so that `fit(X, y)` and `predict(X)` need nothing else.
 
     Attributes:
         predictor_: the model and the rule that ship.
+        groups_: the groups in the order of their codes.
+        group_names_: the names of the sensitive columns.
+        grouping_: the edges of columns of numbers that were cut; None where none was.
     """
 
+    estimator: Any = None
+    sensitive_columns: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
     predictor_: Predictor
-    random_state: Any
-    cv: Any
-    n_jobs: int | None
+    groups_: Levels
+    group_names_: tuple[str, ...]
+    grouping_: Grouping | None
 
     def _learn(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any) -> Learned:
         """The checked rows of `fit`; sets the attributes of the groups."""
-        rows = checked_rows(self, X, reset=True)
+        rows = self._rows(X, reset=True)
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         target = self._target(y)
         n = len(target)
         check_consistent_length(next(iter(rows.values()), ()) if by_name(rows) else rows, target)
-        weight = None if sample_weight is None else self._weight(sample_weight, target)
+        weight = None if sample_weight is None else self._weight(sample_weight, n)
         cv = self.cv
         if groups is not None and isinstance(cv, str):
             raise InputError("`groups` is for folds: pass a number or a splitter as `cv`.")
-        sensitive = self._sensitive(X, sensitive_features)
-        z = None if sensitive is None else self._learn_groups(sensitive, n, weight)
+        given = self._sensitive(X, sensitive_features)
+        sensitive = None if given is None else group_columns(given)
+        if sensitive is not None and (count := check_lengths(sensitive)) != n:
+            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {count:,}.")
         if weight is not None and not weight.all():  # a row that weighs nothing is no row
             seen = np.flatnonzero(weight)
             if not isinstance(cv, int | np.integer | str):  # it is about all rows
@@ -182,9 +111,100 @@ class Shipping(SensitiveColumns):
             X, rows = some_rows(X, seen), some_rows(rows, seen)
             target, weight = target[seen], weight[seen]
             groups = None if groups is None else some_rows(groups, seen)
-            if sensitive is not None:
-                sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
+            sensitive = sensitive and some_rows(sensitive, seen)
+        z = None if sensitive is None else self._learn_groups(sensitive)
         return Learned(X, sensitive, rows, target, z, weight, cv, groups)
+
+    def _sensitive(self, X: Any, sensitive_features: Any) -> Any:
+        """The groups that were passed, or the columns of X that `sensitive_columns` names."""
+        if self.sensitive_columns is None:
+            return sensitive_features
+        if sensitive_features is not None:
+            raise InputError(
+                f"The groups are the columns {self.sensitive_columns!r} of `X` "
+                "(`sensitive_columns`): leave `sensitive_features` out."
+            )
+        names = listed_names(self.sensitive_columns)
+        if by_name(X) or as_frame(X, "X") is not None:
+            return named_columns(X, [str(name) for name in names], "X")
+        rows = as_rows(X)
+        width = rows.shape[1] if len(rows.shape) == 2 else 0
+        if not width:
+            raise InputError(
+                f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required: the "
+                f"columns {self.sensitive_columns!r} hold the group."
+            )
+        columns = {}
+        for name in names:
+            if not isinstance(name, int | np.integer) or not -width <= name < width:
+                raise InputError(
+                    f"`sensitive_columns` names {name!r}; a matrix of {width} columns has the "
+                    f"columns 0 to {width - 1}, and only a frame has names."
+                )
+            column = rows[:, [name]].toarray() if issparse(rows) else rows[:, [name]]
+            columns[f"column {name}"] = column.ravel()
+            if column.dtype.kind == "f" and (bad := ~np.isfinite(column.ravel())).any():
+                raise InputError(
+                    f"`X` holds NaN or inf in column {name}, the group's, in row {row_numbers(bad)}. Drop "
+                    "those rows, or give them a group of their own."
+                )
+        return columns
+
+    def _learn_groups(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
+        """The group's code of each row of `fit`; sets the attributes.
+
+        A column with more than 12 different numbers, such as age, is cut at its quartiles.
+        """
+        edges = edges_of(columns)
+        grouping = Grouping(tuple(columns), (), edges)
+        coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+        if edges:
+            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            warnings.warn(
+                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
+                "pass categories for other groups.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.group_names_, self.groups_ = tuple(columns), coded.levels
+        self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
+        return np.asarray(coded.codes, dtype=np.intp)
+
+    def _grouping(self) -> Grouping | None:
+        """How a predictor finds the group in raw rows, where this estimator does."""
+        if self.grouping_ is not None or self.sensitive_columns is None:
+            return self.grouping_
+        names = listed_names(self.sensitive_columns)
+        by_text = all(isinstance(name, str) for name in names)
+        return Grouping(tuple(names), tuple(self.groups_)) if by_text else None
+
+    def _rows(self, X: Any, reset: bool = False) -> Any:
+        """X as it goes on to `estimator`; sets or compares `n_features_in_`.
+
+        Only the default trees' matrix is checked; other estimators check their own.
+        """
+        if isinstance(self.estimator, str):
+            return X
+        if by_name(X):
+            if self.estimator is not None:
+                raise InputError(
+                    f"`X` is a mapping of columns, which {type(self.estimator).__name__} cannot take: "
+                    "pass a frame or a matrix."
+                )
+            return X
+        if self.estimator is None and not has_text(X):
+            return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        rows = X if as_frame(X, "X") is not None else as_rows(X)
+        if rows.shape in ((), (0,)):
+            raise InputError(f"`X` must have one row per person, got {X!r}.")
+        if len(rows.shape) != 1:  # a column of texts has no features to count
+            validate_data(self, rows, reset=reset, skip_check_array=True)
+        elif not reset and hasattr(self, "n_features_in_"):
+            raise InputError(
+                f"`X` must have {self.n_features_in_} columns, got one axis of {len(rows):,} values. "
+                "Reshape your data: X.reshape(1, -1) is one row."
+            )
+        return rows
 
     def _target(self, y: Any) -> NDArray[Any]:
         """The labels (n,), none missing and none infinite."""
@@ -192,15 +212,15 @@ class Shipping(SensitiveColumns):
         check_labels(labels)
         return labels
 
-    def _weight(self, sample_weight: Any, labels: NDArray[Any]) -> Array:
-        return check_weight(sample_weight, len(labels))
+    def _weight(self, sample_weight: Any, n: int) -> Array:
+        return check_weight(sample_weight, n)
 
     def _holding(self, learned: Learned) -> tuple[int, ...]:
         """The places of the columns that hold the group; bare scores have none."""
         if isinstance(self.estimator, str) or learned.z is None:
             return ()
         named = hasattr(learned.X, "columns") or by_name(learned.X)
-        table, sensitive = learned.X if named else learned.rows, group_columns(learned.sensitive)
+        table, sensitive = learned.X if named else learned.rows, learned.sensitive or {}
         return holding_columns(table, learned.z, sensitive, self.sensitive_columns)
 
     def _cross_fit(self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any) -> CrossFit:
@@ -231,12 +251,16 @@ class Shipping(SensitiveColumns):
             )
         return replace(self.predictor_, features=tuple(features))
 
+    def save(self, folder: str | Path) -> Path:
+        """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
+        return self.to_predictor().save(folder)
+
     def _seen(self, X: Any, sensitive_features: Any) -> tuple[Any, NDArray[Any] | None]:
         """What the model takes of new rows, and codes of their groups where they are needed."""
         check_is_fitted(self, "predictor_")
         if getattr(self, "blind", False):
             X = self._with_empty_groups(X)
-        rows = self.predictor_.rows(checked_rows(self, X), named=False)
+        rows = self.predictor_.rows(self._rows(X), named=False)
         if not self.predictor_.uses_groups:
             return rows, None
         return rows, self._codes(X, sensitive_features, _num_samples(rows))
@@ -298,6 +322,10 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
 
+    def _weight(self, sample_weight: Any, n: int) -> Array:
+        """As they are, since a penalised classifier may not be indifferent to their scale."""
+        return np.asarray(_check_sample_weight(sample_weight, np.empty(n), ensure_non_negative=True))
+
     def predict(
         self,
         X: Any,
@@ -317,35 +345,6 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
         """
         found = self._drawn(X, sensitive_features, random_state, ids, salt)
         return np.asarray(self.classes_[found.codes])
-
-
-def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
-    """X as it goes on to `model.estimator`; sets or compares `n_features_in_`.
-
-    Only the default trees' matrix is checked; other estimators check their own.
-    """
-    if isinstance(model.estimator, str):
-        return X
-    if by_name(X):
-        if model.estimator is not None:
-            raise InputError(
-                f"`X` is a mapping of columns, which {type(model.estimator).__name__} cannot take: "
-                "pass a frame or a matrix."
-            )
-        return X
-    if model.estimator is None and not has_text(X):
-        return validate_data(model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-    rows = X if as_frame(X, "X") is not None else as_rows(X)
-    if rows.shape in ((), (0,)):
-        raise InputError(f"`X` must have one row per person, got {X!r}.")
-    if len(rows.shape) != 1:  # a column of texts has no features to count
-        validate_data(model, rows, reset=reset, skip_check_array=True)
-    elif not reset and hasattr(model, "n_features_in_"):
-        raise InputError(
-            f"`X` must have {model.n_features_in_} columns, got one axis of {len(rows):,} values. "
-            "Reshape your data: X.reshape(1, -1) is one row."
-        )
-    return rows
 
 
 def check_labels(labels: NDArray[Any]) -> None:

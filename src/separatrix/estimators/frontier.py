@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from separatrix import datasets
 from separatrix.columns.groups import group_name
@@ -199,11 +198,6 @@ class FrontierClassifier(ShippingClassifier):
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         return float(np.average((q * right).sum(1), weights=weight))
 
-    def save(self, folder: str | Path) -> Path:
-        """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
-        check_is_fitted(self, "predictor_")
-        return Path(self.to_predictor().save(folder))
-
     @property
     def uses_groups(self) -> bool:
         """Whether a prediction needs the person's group."""
@@ -214,7 +208,8 @@ class FrontierClassifier(ShippingClassifier):
         """One row per group and threshold: P(U = second label) from there on, share by coin."""
         check_is_fitted(self, "classes_")
         pandas = require("pandas", "pandas", "`thresholds_`")
-        rule, rows = self.rule_, []
+        rule: Any = self.rule_
+        rows = []
         if isinstance(rule, PlainRule) and len(self.classes_) == 2:
             rows.append(("everyone", rule.threshold, 1.0, 0.0))
         elif isinstance(rule, ThresholdChannel) and self.table_ is not None:
@@ -248,11 +243,6 @@ class FrontierClassifier(ShippingClassifier):
                 f"Cost(...), got {self.maximize!r}. `SeparatedScorer` maximises the AUROC."
             )
         return request
-
-    def _weight(self, sample_weight: Any, labels: NDArray[Any]) -> Array:
-        """As they are, since a penalised classifier may not be indifferent to their scale."""
-        checked = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
-        return np.asarray(checked)
 
     def _fit_plain(self, learned: Learned, request: Request) -> None:
         warnings.warn(
@@ -364,7 +354,7 @@ class FrontierClassifier(ShippingClassifier):
             about[f"max_{name}"] = float(most)
             if name in self.promise_:
                 about[f"expected {name} on unseen rows"] = self.promise_[name].value
-        self.scores_ = base.scores
+        self.model_, self.rule_, self.scores_ = base.model, rule, base.scores
         self._ship(base, rule, tuple(self.classes_.tolist()), about)
 
     def _group_words(self, *, quoted: bool = True) -> str:
@@ -372,16 +362,6 @@ class FrontierClassifier(ShippingClassifier):
         if not names:
             return "the group" if quoted else ""
         return " and ".join(f"`{name}`" if quoted else name for name in names)
-
-    @property
-    def rule_(self) -> Any:
-        """The rule that ships."""
-        return self.predictor_.branches[0].rule
-
-    @property
-    def model_(self) -> Any:
-        """The fitted model that ships; None around bare probabilities."""
-        return self.predictor_.branches[0].base.model
 
 
 def _rule_name(request: Request) -> str:

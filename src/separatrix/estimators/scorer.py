@@ -33,7 +33,7 @@ from separatrix.columns.values import Coded, Levels, listed
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import area, gap_curve
 from separatrix.errors import InputError
-from separatrix.estimators.base import ShippingClassifier
+from separatrix.estimators.base import Shipping, ShippingClassifier
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, raw_score, separate, separation_path
 
@@ -150,6 +150,8 @@ class SeparatedScorer(ShippingClassifier):
         choice = {"maximize": "auroc", "penalty": self.penalty_}
         self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)
         return self
+
+    _weight = Shipping._weight  # the score takes them with the largest as one
 
     def _fit_score(self, labels: NDArray[Any], y: Codes, z: Codes, weight: Array | None) -> SeparatedScore:
         """The score that reads the group, from out-of-fold scores; sets `penalty_`."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_array, check_X_y
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from separatrix import datasets, methods
-from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
-from separatrix.columns.groups import group_codes
 from separatrix.core.numbers import one_of
 from separatrix.crossfit.base_models import has_text
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
-from separatrix.estimators.base import SensitiveColumns, check_labels
-from separatrix.methods import Lane, Recipe, Sample
+from separatrix.estimators.base import ShippingClassifier
+from separatrix.methods import Fitted, Lane, Recipe, Sample
 from separatrix.nn.networks import Networks
+from separatrix.optimum.rules import DrawnLabel, PlainRule, Rule
 from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 
@@ -31,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
-class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
+class SeparationClassifier(ShippingClassifier):
     """A classifier trained with one method at one trade-off.
 
     Args:
@@ -91,31 +89,48 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         X is a matrix of numbers, or a frame whose text and categories become columns of 0 and 1.
         """
         one_of(self.policy, "policy", "deterministic", "randomized")
-        sensitive_features = self._sensitive(X, sensitive_features)
-        rows, codes, z, weight = self._prepare(X, y, sensitive_features, sample_weight)
-        self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
-        sample = Sample(rows, codes, z, len(self.classes_), len(self.groups_), weight)
-        plain = sensitive_features is None
-        # without groups: the same model without the penalty
-        without = "cmi_boosting" if self.method == "cmi_boosting" else "erm"
+        learned = self._learn(X, y, sensitive_features, sample_weight, None)
+        self.classes_, codes = np.unique(learned.y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
+        method, trade_off, z = self.method, self.trade_off, learned.z
+        if z is None:
+            warnings.warn(
+                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
+                "and controls no violation.",
+                UserWarning,
+                stacklevel=2,
+            )
+            self.groups_, self.grouping_, z = (0,), None, np.zeros(len(codes), dtype=np.intp)
+            # the same model without the penalty
+            method, trade_off = "cmi_boosting" if method == "cmi_boosting" else "erm", 0.0
+        dense = _dense(learned.rows)
+        self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
+        if methods.get(self.method).standardise:
+            self.mean_ = np.average(dense, axis=0, weights=learned.weight)
+            spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=learned.weight))
+            least = 1e-12 * np.maximum(1.0, np.abs(self.mean_))
+            self.scale_ = np.where(spread > least, spread, 1.0)
+        size = len(self.classes_), len(self.groups_)
         self.fitted_ = methods.fit(
-            without if plain else self.method,
-            sample,
-            [Lane(0.0 if plain else self.trade_off, None, seed_from(self.random_state))],
+            method,
+            Sample(self._scaled(dense), codes.astype(np.intp), z, *size, learned.weight),
+            [Lane(trade_off, None, seed_from(self.random_state))],
             recipe=self._recipe(),
-            use_sensitive=self.uses_groups_,
+            use_sensitive=bool(self.use_sensitive and learned.z is not None),
             device=self.device,
             progress=self.verbose,
         )
         if self.fitted_.status[0] != "ok":
             raise InputError(f"The training of {self.method!r} diverged. Try a smaller `learning_rate`.")
+        rule = DrawnLabel() if self.policy == "randomized" else PlainRule(np.ones(size[0]))
+        self.predictor_ = self._predictor(self.fitted_, rule)
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
-        rows = self._rows(X)
-        z = self._codes(self._sensitive(X, sensitive_features), len(rows))
-        q = np.asarray(self.fitted_.posteriors(rows, z)[0], dtype=np.float64)
+        rows, z = self._seen(X, sensitive_features)
+        q = self.predictor_.branches[0].base.scores(rows, z, (len(self.classes_), len(self.groups_)))
         return q / q.sum(1, keepdims=True)
 
     def score(
@@ -125,110 +140,38 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         decided = self.predict(X, sensitive_features)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
-    def to_predictor(self) -> Predictor:
+    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
-        check_is_fitted(self)
-        fitted = self.fitted_
+        names = tuple(features) or tuple(map(str, getattr(self, "feature_names_in_", ())))
+        found, fitted = super().to_predictor(names), self.fitted_
         if isinstance(fitted, Networks):
             fitted = fitted.unscaled(self.mean_, self.scale_)  # it takes features as they come
         elif methods.get(self.method).standardise:
             raise InputError(
                 f"Only networks and boosted trees can become a predictor of raw features; {self.method!r} is neither."
             )
+        branches = self._predictor(fitted, policy_rule(self.policy, len(self.classes_))).branches
+        return replace(found, branches=branches, preprocessing=self.preprocessing_)
+
+    def _predictor(self, fitted: Fitted, rule: Rule) -> Predictor:
         base = Base.from_lane(self.method, self.trade_off, fitted)
-        return Predictor(
-            tuple(self.classes_.tolist()),
-            self.groups_,
-            (Branch(base, policy_rule(self.policy, len(self.classes_))),),
-            preprocessing=self.preprocessing_,
-            features=tuple(map(str, getattr(self, "feature_names_in_", ()))),
-            grouping=self._grouping(),
-        )
+        return Predictor(tuple(self.classes_.tolist()), self.groups_, (Branch(base, rule),), grouping=self._grouping())
 
-    def predict(self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET) -> NDArray[Any]:
-        """Labels, by `policy`.
-
-        Args:
-            X, sensitive_features: rows, and their groups where the model sees them.
-            random_state: seed of the coins of the randomised policy, by default the classifier's
-                own; None throws fresh ones at every call.
-        """
-        q = self.predict_proba(X, sensitive_features)
-        if self.policy == "deterministic":
-            return self.classes_[q.argmax(1)]
-        state = self.random_state if isinstance(random_state, Unset) else random_state
-        if not isinstance(state, int | np.integer | None):
-            state = seed_from(state)
-        coin = uniforms(len(q), ("label",), random_state=state)
-        return self.classes_[drawn(q, coin[:, 0])]
-
-    def _prepare(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp], Array | None]:
-        """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
-        self.preprocessing_ = datasets.plan(X).fit(X) if has_text(X) else None
-        X, y = self._checked(X, y)
-        check_labels(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        kept = slice(None) if weight is None else weight > 0  # rows of weight 0 are left out
-        z = self._groups(sensitive_features, len(y), weight)
-        X, y, weight = X[kept], y[kept], None if weight is None else weight[kept]
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
-        dense = _dense(X)
-        self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
-        if methods.get(self.method).standardise:
-            self.mean_ = np.average(dense, axis=0, weights=weight)
-            spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
-            least = 1e-12 * np.maximum(1.0, np.abs(self.mean_))
-            self.scale_ = np.where(spread > least, spread, 1.0)
-        return self._scaled(dense), codes.astype(np.intp), z, weight
-
-    def _checked(self, X: Any, y: Any = "no_validation") -> Any:
-        """A matrix of numbers, with `y` where given; text and categories become columns of it."""
+    def _rows(self, X: Any, reset: bool = False) -> Any:
+        """A matrix of numbers, scaled where the scale is known; text and categories become columns of it."""
+        if reset:
+            self.preprocessing_ = datasets.plan(X).fit(X) if has_text(X) else None
         how: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        fitting = not isinstance(y, str)
         if self.preprocessing_ is None:
-            return validate_data(self, X, y, reset=fitting, **how)
-        if not isinstance(X, Mapping):
-            validate_data(self, X, reset=fitting, skip_check_array=True)
-        rows = self.preprocessing_.transform(X)
-        return check_X_y(rows, y, **how) if fitting else check_array(rows, **how)
-
-    def _groups(self, values: Any, n: int, weight: Array | None) -> NDArray[np.intp]:
-        if values is None:
-            warnings.warn(
-                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
-                "and controls no violation.",
-                UserWarning,
-                stacklevel=4,
-            )
-            self.groups_, self.group_names_, self.grouping_ = (0,), (), None
-            return np.zeros(n if weight is None else (weight > 0).sum(), dtype=np.intp)
-        return self._learn_groups(values, n, weight)
+            rows = validate_data(self, X, reset=reset, **how)
+        else:
+            if not isinstance(X, Mapping):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            rows = check_array(self.preprocessing_.transform(X), **how)
+        return rows if reset else self._scaled(_dense(rows))
 
     def _scaled(self, dense: NDArray[Any]) -> NDArray[np.float32]:
         return np.ascontiguousarray((dense - self.mean_) / self.scale_, dtype=np.float32)
-
-    def _rows(self, X: Any) -> NDArray[np.float32]:
-        check_is_fitted(self)
-        return self._scaled(_dense(self._checked(X)))
-
-    def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
-        if not self.uses_groups_:
-            return None
-        if sensitive_features is None:
-            raise InputError(
-                "This classifier was fitted with use_sensitive=True, so it needs "
-                "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
-                "X alone."
-            )
-        if self.grouping_ is not None:
-            return self.grouping_.codes_of(sensitive_features, n)
-        return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
 
     def _recipe(self) -> Recipe:
         names = ["epochs", "min_steps", "batch", "learning_rate", "patience", "piecewise_linear"]
@@ -238,7 +181,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse, tags.input_tags.allow_nan = True, False
         return tags
 
 

@@ -105,7 +105,7 @@ class Predictor:
                 "`model` must be a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or "
                 f"SeparationClassifier, got {type(model).__name__}."
             )
-        return made(features) if features else made()
+        return made(features)
 
     @property
     def is_score(self) -> bool:
