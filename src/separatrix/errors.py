@@ -46,10 +46,10 @@ class InfeasibleError(SeparatrixError):
         message: the sentence.
         smallest: the smallest budgets that can be kept, by name, in the proportion that was asked
             for.
-        value: the maximised metric there.
+        value: the maximised metric there; NaN where it is not known.
     """
 
-    def __init__(self, message: str, smallest: dict[str, float], value: float) -> None:
+    def __init__(self, message: str, smallest: dict[str, float], value: float = float("nan")) -> None:
         super().__init__(message)
         self.smallest, self.value = smallest, value
 

@@ -15,6 +15,7 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
+from separatrix.core.numerics import effective_rows
 from separatrix.core.score_tables import Binned, ScoreTable, gap_curve, largest_gap, tail_rates
 from separatrix.errors import InputError
 from separatrix.report import audits
@@ -101,7 +102,7 @@ class ScoreAudit(CertifiedAudit):
         seed = known["random_state"]
         gap, threshold = largest_gap(scores)
         fine = scores.binned(_FINE)
-        effective = None if scores.squares is None else _effective(coarse)
+        effective = None if scores.squares is None else effective_rows(coarse.counts.sum(2), coarse.squares.sum(2))
         auroc, by_group = scores.auroc()
         null = shuffled_tables(coarse.counts, _DRAWS, seed, effective)
         draws = int(np.clip(2_000_000 // fine.counts.size, 20, 200))
@@ -147,7 +148,7 @@ class ScoreAudit(CertifiedAudit):
         merged = self.table.counts.sum(0, keepdims=True)
         effective = None
         if self.table.moments is not None:
-            effective = mass.sum(0) ** 2 / self.table.weight_squares.sum(0)
+            effective = effective_rows(mass.sum(0), self.table.weight_squares.sum(0))
         null = shuffled_tables(merged, _DRAWS, self.random_state, None if effective is None else effective[None])
         return Gap(float(np.ptp(above, axis=0).max()), float(gap_curve(null).max(-1).mean()))
 
@@ -189,11 +190,6 @@ def _count_table(scores: ScoreTable, coarse: Binned) -> CountTable:
     moments = None if scores.squares is None else diagonal(coarse.squares)
     names = tuple(range(coarse.counts.shape[2]))
     return CountTable(coarse.counts, scores.labels, scores.groups, names, scores.rows, moments)
-
-
-def _effective(coarse: Binned) -> Array:
-    mass, squares = coarse.counts.sum(2), coarse.squares.sum(2)
-    return mass**2 / np.where(squares > 0, squares, 1.0)
 
 
 def _curves(scores: ScoreTable, fine: Binned) -> dict[Hashable, RocCurve]:

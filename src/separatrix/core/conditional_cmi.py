@@ -44,6 +44,7 @@ from scipy.special import ndtri
 from separatrix.core.binned_cmi import Value, centres, cmi_of_scores
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information, miller_madow
+from separatrix.core.numerics import midpoints
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -278,7 +279,7 @@ def _normal_scores(x: Array) -> Array:
 def _middle_ranks(x: Array) -> Array:
     """Ranks 0.5, 1.5, …; equal values share their mean."""
     _, place, length = np.unique(x, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(length) - 0.5 * length)[place])
+    return midpoints(length)[place]
 
 
 def is_tied(x: Array) -> bool:

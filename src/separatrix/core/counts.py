@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.numbers import as_floats, one_number
+from separatrix.core.numerics import effective_rows
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -104,13 +105,12 @@ class CountTable:
     @property
     def effective_rows(self) -> Array:
         r"""(Σ w)² / Σ w² of each cell (y, z): as many rows of weight one have the same variance."""
-        squares = self.weight_squares
-        return self.counts.sum(-1) ** 2 / np.where(squares > 0, squares, 1.0)
+        return np.asarray(effective_rows(self.counts.sum(-1), self.weight_squares))
 
     @property
     def effective_size(self) -> float:
         """The effective rows of the whole table."""
-        return float(self.counts.sum() ** 2 / self.weight_squares.sum())
+        return float(effective_rows(self.counts.sum(), self.weight_squares.sum()))
 
     def law(self) -> Array:
         """The empirical joint law of (Y, Z, U)."""

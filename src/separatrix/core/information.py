@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, kl_div, xlogy
 
 from separatrix.core.numbers import as_floats, one_number
+from separatrix.core.numerics import quotient
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -210,8 +211,7 @@ def balanced_accuracy(counts: ArrayLike) -> Array:
     p = law(counts).sum(-2)
     rows = p.sum(-1)
     right = np.diagonal(p, axis1=-2, axis2=-1)
-    share = np.divide(right, rows, out=np.zeros_like(rows), where=rows > 0)
-    return share.sum(-1) / (rows > 0).sum(-1)
+    return quotient(right, rows).sum(-1) / (rows > 0).sum(-1)
 
 
 def law(counts: ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""Small numerics that several rooms need: bisection, quantiles, the best partition of a line."""
+"""Small numerics that several rooms need: bisection, quantiles, ratios, the best partition of a line."""
 
 from __future__ import annotations
 
@@ -33,6 +33,52 @@ def bisect(
         good = holds(middle)
         last, first = np.where(good, middle, last), np.where(good, first, middle)
     return last, first
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b, and 0 where b is not above 0.
+
+    >>> quotient(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
+    array([0.5, 0. ])
+    """
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=b > 0)
+
+
+def effective_rows(total: Any, squares: Any) -> Any:
+    """(Σ w)² / Σ w² of sums of weights and of their squares: as many rows of weight one have the same variance.
+
+    >>> effective_rows(np.array([6.0, 0.0]), np.array([12.0, 0.0]))
+    array([3., 0.])
+    """
+    return total**2 / np.where(squares > 0, squares, 1.0)
+
+
+def effective_size(weight: Array) -> float:
+    """The effective rows of rows with these weights.
+
+    >>> effective_size(np.full(3, 2.0))
+    3.0
+    """
+    return float(effective_rows(weight.sum(), (weight**2).sum()))
+
+
+def midpoints(length: NDArray[Any]) -> Array:
+    """The middles of segments that lie end to end from 0 on; of masses, mid-ranks: ties count half.
+
+    >>> midpoints(np.array([2.0, 1.0]))
+    array([1. , 2.5])
+    """
+    return np.asarray(np.cumsum(length, axis=-1) - 0.5 * length)
+
+
+def rows_by_code(codes: NDArray[Any], n: int) -> list[NDArray[np.intp]]:
+    """The rows of each of the codes 0 … n − 1, in their order.
+
+    >>> rows_by_code(np.array([1, 0, 1]), 3)
+    [array([1]), array([0, 2]), array([], dtype=int64)]
+    """
+    order = np.argsort(codes.astype(np.min_scalar_type(n)), kind="stable")  # 8 and 16 bits are sorted by radix
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=n))[:-1])
 
 
 def best_partition(gain: NDArray[np.float64], parts: int) -> NDArray[np.intp]:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.core.counts import Levels, union
 from separatrix.core.information import conditional_mutual_information
+from separatrix.core.numerics import midpoints
 
 Array = NDArray[np.float64]
 BINS = 20  # of the levels of a score
@@ -390,8 +391,19 @@ def area(tables: Array) -> Array:
     """
     mass = tables.sum(-2)
     rates = mass / mass.sum(-1, keepdims=True)
-    below = np.cumsum(rates[..., 0, :], axis=-1) - 0.5 * rates[..., 0, :]
-    return np.asarray((rates[..., 1, :] * below).sum(-1))
+    return np.asarray((rates[..., 1, :] * midpoints(rates[..., 0, :])).sum(-1))
+
+
+def area_slope(rates: Array) -> Array:
+    """What the AUROC gains from more of each rate R[y, level] of two labels, ties counted half: array (2, level).
+
+    The positives above the level for a negative, the negatives below it for a positive.
+
+    >>> area_slope(np.array([[0.8, 0.2], [0.2, 0.8]])).round(1)
+    array([[0.9, 0.4],
+           [0.4, 0.9]])
+    """
+    return np.stack([1.0 - np.cumsum(rates[1]) + 0.5 * rates[1], midpoints(rates[0])])
 
 
 def merged(columns: Array, mass: Array, bins: int) -> Array:
@@ -411,8 +423,7 @@ def _starts(mass: Array, bins: int) -> NDArray[np.intp]:
     """The first level of each bin."""
     if len(mass) <= bins:
         return np.arange(len(mass))
-    middle = np.cumsum(mass) - 0.5 * mass
-    place = np.minimum((middle / mass.sum() * bins).astype(np.intp), bins - 1)
+    place = np.minimum((midpoints(mass) / mass.sum() * bins).astype(np.intp), bins - 1)
     return np.flatnonzero(np.r_[True, np.diff(place) > 0])
 
 

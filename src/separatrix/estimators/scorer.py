@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from separatrix.columns.draws import UNSET
 from separatrix.columns.values import Coded, Levels, listed
 from separatrix.core.information import conditional_mutual_information
+from separatrix.core.numerics import midpoints
 from separatrix.core.score_tables import area, gap_curve
 from separatrix.errors import InputError
 from separatrix.estimators.base import Shipping, ShippingClassifier
@@ -299,8 +300,7 @@ def choose_penalty(
 
 def _bins(mass: Array) -> Array:
     """Level → one of 20 bins by the middle of its rank, as zeros and ones (levels, 20)."""
-    middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    return np.eye(_BINS)[np.minimum((middle * _BINS).astype(np.intp), _BINS - 1)]
+    return np.eye(_BINS)[np.minimum((midpoints(mass) / mass.sum() * _BINS).astype(np.intp), _BINS - 1)]
 
 
 def _statistics(

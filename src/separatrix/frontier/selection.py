@@ -303,7 +303,6 @@ def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
         f"{request.confidence:g}: the strictest rule is proved to keep {needed}. Ask for that or "
         f"more, bring more rows, {other}or leave `confidence` out.",
         smallest,
-        float("nan"),
     )
 
 

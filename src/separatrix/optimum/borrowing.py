@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from separatrix.core.numerics import weighted_quantiles
+from separatrix.core.numerics import effective_rows, weighted_quantiles
 from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 Array = NDArray[np.float64]
@@ -70,17 +70,15 @@ class ScoreTable:
             return cls(scores[order], y[order], z[order], entry, weight)
         entry, least, group = np.empty(len(y), dtype=np.intp), [], []
         blocks = 0
-        for g in range(int(z.max()) + 1):
-            own = np.flatnonzero(z == g)
-            if not len(own):
-                continue
-            order = np.argsort(-scores[own])  # tied rows are of one block, in any order
-            s = scores[own[order]]
+        for g in np.unique(z):
+            rows = np.flatnonzero(z == g)
+            rows = rows[np.argsort(-scores[rows])]  # tied rows are of one block, in any order
+            s = scores[rows]
             # blocks of equal size; rows of one score stay in one block
-            ends = np.arange(0, len(own), -(-len(own) // _BLOCKS))[1:]
+            ends = np.arange(0, len(rows), -(-len(rows) // _BLOCKS))[1:]
             starts = np.unique(np.r_[0, np.searchsorted(-s, -s[ends])])
-            sizes = np.diff(starts, append=len(own))
-            entry[own[order]] = 2 * np.repeat(np.arange(blocks, blocks + len(starts)), sizes)
+            sizes = np.diff(starts, append=len(rows))
+            entry[rows] = 2 * np.repeat(np.arange(blocks, blocks + len(starts)), sizes)
             least.append(s[starts + sizes - 1])
             group.append(np.full(len(starts), g))
             blocks += len(starts)
@@ -135,8 +133,8 @@ def group_curves_borrowing(
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 900), rng.choice(3, 900, p=[0.6, 0.35, 0.05])
     >>> s = 1 / (1 + np.exp(0.5 - y - rng.normal(size=900)))      # the groups are all alike
-    >>> found = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(900)))
-    >>> bool((found.borrowed[2] > found.rows[2]).all())           # the smallest borrows most of it
+    >>> known = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(900)))
+    >>> bool((known.borrowed[2] > known.rows[2]).all())           # the smallest borrows most of it
     True
     """
     scores, y, z = table.score, table.y, table.z
@@ -145,7 +143,7 @@ def group_curves_borrowing(
     cell = 2 * z + y
     total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)
     square = np.bincount(cell, squares, 2 * groups).reshape(groups, 2)
-    rows = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
+    rows = effective_rows(total, square)
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
     per_row = total.sum(1) / np.maximum(rows.sum(1), 1.0)  # weight of an effective row
@@ -153,23 +151,19 @@ def group_curves_borrowing(
     shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
     whole = np.asarray((rows > 0).all(1))  # a group that lacks a label has no curve to pull
-    estimated = borrow and borrowed is None
-    if borrowed is not None:
-        borrowed = np.where(whole[:, None], borrowed, 0.0)
-    else:
+    if borrowed is None:
         borrowed = np.zeros((groups, 2))
-    if estimated and whole.sum() > 1:
-        for label in range(2):
-            here = (y == label) & whole[z]
-            borrowed[:, label] = _pseudo_rows(aligned[here], z[here], weight[here], rows[:, label])
-        borrowed[~whole] = 0.0
+        for label in range(2 if borrow and whole.sum() > 1 else 0):
+            members = (y == label) & whole[z]
+            borrowed[:, label] = _pseudo_rows(aligned[members], z[members], weight[members], rows[:, label])
+    borrowed = np.where(whole[:, None], borrowed, 0.0)
     atoms = [weighted_quantiles(aligned[y == k], weight[y == k], _MIDDLES) for k in range(2)]
     curves = []
     ends = np.searchsorted(z, np.arange(groups + 1))
     for g in range(groups):
-        own = slice(ends[g], ends[g + 1])
-        s, parts = scores[own], [weight[own] * (y[own] == k) for k in range(2)]
-        if borrowed[g].max() > 0:
+        members = slice(ends[g], ends[g + 1])
+        s, parts = scores[members], [weight[members] * (y[members] == k) for k in range(2)]
+        if borrowed[g].max() > 0:  # the atoms of the pooled curves, shifted to the group's base rate, join its rows
             s = np.concatenate([s, *(1.0 / (1.0 + np.exp(-(a + shift[g]))) for a in atoms)])
             each = borrowed[g] / rows[g] * total[g] / _ATOMS  # pseudo-rows weigh what rows do
             parts[0] = np.r_[parts[0], np.full(_ATOMS, each[0]), np.zeros(_ATOMS)]
@@ -181,15 +175,15 @@ def group_curves_borrowing(
 def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) -> Array:
     """m of each group (groups,), from the rows of one label."""
     total = np.bincount(z, weight, len(rows))
-    q, here = np.zeros(len(rows)), total > 0
+    q, occurs = np.zeros(len(rows)), total > 0
     cuts = weighted_quantiles(score, weight, _MIDDLES)[_ATOMS // 10 - 1 :: _ATOMS // 10][:9]
     for t in cuts:
         above = score >= t
         pooled = float(weight[above].sum() / weight.sum())
-        own = np.bincount(z, weight * above, len(rows))[here] / total[here]
-        q[here] += rows[here] * (own - pooled) ** 2 / max(pooled * (1.0 - pooled), 1e-9) / len(cuts)
-    n, free = rows[here].sum(), here.sum() - 1
-    spare = n - (rows[here] ** 2).sum() / n
+        rate = np.bincount(z, weight * above, len(rows))[occurs] / total[occurs]
+        q[occurs] += rows[occurs] * (rate - pooled) ** 2 / max(pooled * (1.0 - pooled), 1e-9) / len(cuts)
+    n, free = rows[occurs].sum(), occurs.sum() - 1
+    spare = n - (rows[occurs] ** 2).sum() / n
     rho = (max(q.sum() - free, 0.0) + _CAUTION * np.sqrt(2.0 * free)) / spare if free and spare > 0 else 1.0
     each = np.clip(np.maximum(rho, (q - 1.0) / np.maximum(rows, 1.0)), 1e-9, 1.0)
-    return np.where(here, 1.0 / each - 1.0, 0.0)
+    return np.where(occurs, 1.0 / each - 1.0, 0.0)

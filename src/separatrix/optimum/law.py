@@ -18,11 +18,12 @@ q(y, z | x) itself, which is exact where q is the law.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from separatrix.core.numerics import effective_rows, effective_size, rows_by_code
 
 Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
@@ -119,12 +120,10 @@ class BlindLaw:
     def decided(self, priced: Array) -> Array:
         """N[y, z, u] of the decision argmax_u ⟨W_u, q⟩, for W (U, labels, groups)."""
         chosen = best_priced(self.q, priced)
-        found = np.stack([self._mass(chosen == u) for u in range(len(priced))], axis=-1)
-        return found.reshape(*self.mass.shape, len(priced))
+        table = np.stack([self._mass(chosen == u) for u in range(len(priced))], axis=-1)
+        return table.reshape(*self.mass.shape, len(priced))
 
-    def _mass(self, rows: NDArray[np.bool_] | None = None) -> Array:
-        if rows is None:
-            return self.weight @ self.q
+    def _mass(self, rows: Any = slice(None)) -> Array:
         return self.weight[rows] @ self.q[rows]
 
 
@@ -143,14 +142,10 @@ class BlindRows(BlindLaw):
     def effective_rows(self) -> Array:
         """(Σw)² / Σw² of each cell (labels, groups)."""
         total, square = (np.bincount(self.cell, w, self.q.shape[1]) for w in (self.weight, self.weight**2))
-        rows = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
-        return rows.reshape(self.mass.shape)
+        return np.asarray(effective_rows(total, square).reshape(self.mass.shape))
 
-    def _mass(self, rows: NDArray[np.bool_] | None = None) -> Array:
-        if rows is None:
-            return np.asarray(np.bincount(self.cell, self.weight, self.q.shape[1]), dtype=float)
-        found = np.bincount(self.cell[rows], self.weight[rows], self.q.shape[1])
-        return np.asarray(found, dtype=float)
+    def _mass(self, rows: Any = slice(None)) -> Array:
+        return np.asarray(np.bincount(self.cell[rows], self.weight[rows], self.q.shape[1]), dtype=float)
 
 
 def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
@@ -166,10 +161,8 @@ def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
 
 def _by_group(p: Array, z: NDArray[Any], weight: Array, n_groups: int) -> list[tuple[Array, Array]]:
     """Posteriors and weights of each group's rows; all weights sum to one."""
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
     w = weight / weight.sum()
-    return [(p[order[a:b]], w[order[a:b]]) for a, b in pairwise(ends)]
+    return [(p[rows], w[rows]) for rows in rows_by_code(z, n_groups)]
 
 
 def _borrowed(rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float) -> list[tuple[Array, Array]]:
@@ -177,15 +170,15 @@ def _borrowed(rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float
     prior = weight @ p / weight.sum()
     step = -(-len(p) // _ATOMS)
     atoms, share = p[::step], weight[::step] / weight[::step].sum()
-    out = []
+    pulled = []
     for q, w in rows:
         if not len(w):
-            out.append((q, w))
+            pulled.append((q, w))
             continue
-        size = w.sum() ** 2 / (w**2).sum()  # effective rows
+        size = effective_size(w)
         labels = (size * (w @ q) / w.sum() + m * prior) / (size + m)
         shifted = atoms * (labels / np.maximum(prior, 1e-300))
         shifted /= shifted.sum(1, keepdims=True)
-        own = np.concatenate([w * size, w.sum() * m * share]) / (size + m)
-        out.append((np.concatenate([q, shifted]), own))
-    return out
+        weights = np.concatenate([w * size, w.sum() * m * share]) / (size + m)
+        pulled.append((np.concatenate([q, shifted]), weights))
+    return pulled

@@ -36,7 +36,7 @@ from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import _MANY_ROWS, GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import RocSolver
-from separatrix.optimum.rules import ThresholdChannel
+from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 
 Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
@@ -50,20 +50,21 @@ _DRAWS = 1000
 _TOLERANCE = 1e-3  # of the objective, in a resample: far below what the rows can tell
 
 
-class Kept(NamedTuple):
-    """A level of the budget on the rows that keeps what was asked in the population.
+class PromisedRule(NamedTuple):
+    """A rule and what it promises.
 
     Args:
-        level: the budget on the rows.
-        expected: what the population is expected to show; its quantile where there is a confidence.
-        smallest: the least that can be promised with these rows.
-        rule: the rule that was fitted for the level.
+        rule: P(U | score, group), or P(U | q) without the group.
+        level: the budget that it was fitted for on the rows.
+        expected: what the population is expected to show of the budget, its quantile where there is
+            a confidence; NaN if nobody asked.
+        smallest: the least that can be promised with these rows; NaN if nobody asked.
     """
 
+    rule: ThresholdChannel | SoftmaxChannel | BlindRule
     level: float
     expected: float
     smallest: float
-    rule: ThresholdChannel
 
 
 class _Judged(NamedTuple):
@@ -92,8 +93,8 @@ class Margin:
     >>> s = 1 / (1 + np.exp(-rng.normal(size=2000) - (2 * y - 1) * (1 + z)))
     >>> table = ScoreTable.from_rows(s, y, z, np.ones(2000))
     >>> known = group_curves_borrowing(table)
-    >>> kept = Margin(table, (0, 1), "accuracy", "eo_gap", known).keep(0.05)
-    >>> kept.level < 0.05, kept.expected <= 0.05, kept.smallest < 0.05
+    >>> promised = Margin(table, (0, 1), "accuracy", "eo_gap", known).keep(0.05)
+    >>> promised.level < 0.05, promised.expected <= 0.05, promised.smallest < 0.05
     (True, True, True)
     """
 
@@ -107,7 +108,7 @@ class Margin:
         self._ends = np.searchsorted(table.z, np.arange(len(groups) + 1))
         self._measured: dict[float, _Judged] = {}
 
-    def keep(self, asked: float, confidence: float | None = None) -> Kept:
+    def keep(self, asked: float, confidence: float | None = None) -> PromisedRule:
         """The largest level whose rule is expected to keep what was asked.
 
         Args:
@@ -131,7 +132,8 @@ class Margin:
         # the strictest rule is one rule, whatever grid is measured by now: its promise may be asked
         level = 0.0 if asked <= smallest else min(level, asked)
         expected = float(np.interp(level, levels, shown))
-        return Kept(level, min(expected, asked), smallest, self._fits(self.known, np.array([level]), None)[0])
+        (rule,) = self._fits(self.known, np.array([level]), None)
+        return PromisedRule(rule, level, min(expected, asked), smallest)
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
@@ -142,8 +144,8 @@ class Margin:
         noise = np.tensordot(rng.standard_normal((_DRAWS, len(rates))), deviations, 1)
         missing = np.sqrt(np.maximum(floor**2 - (deviations**2).sum(0), 0.0))
         noise += missing * rng.standard_normal(noise.shape)
-        found = self.kind.measure(np.clip(mean + noise, 0.0, 1.0), self.known.mass)
-        return float(found.mean() if confidence is None else np.quantile(found, confidence))
+        shown = self.kind.measure(np.clip(mean + noise, 0.0, 1.0), self.known.mass)
+        return float(shown.mean() if confidence is None else np.quantile(shown, confidence))
 
     def _measure(self, levels: Array) -> None:
         """Fit the rules of these levels to every resample, and judge them."""
@@ -152,33 +154,22 @@ class Margin:
             return
         everything = self._counts(self.table.sums())
         whole_rules = self._fits(self.known, new, None)
-        all_rows: list[list[Array]] = []
-        within: list[list[Array]] = []
-        outside: list[list[Array]] = []
-        judges = []
+        on_all_rows, on_judges, totals = [], [], []
         for repeats in self._resamples():
             drawn = self.table.sums(repeats)
             curves = group_curves_borrowing(self.table, sums=drawn, borrowed=self.known.borrowed)
-            chosen, others = self._counts(drawn), self._counts(self.table.sums((repeats == 0).astype(np.float64)))
+            judges = self._counts(drawn), self._counts(self.table.sums((repeats == 0).astype(np.float64)))
             rules = self._fits(curves, new, _TOLERANCE)
-            all_rows.append([self._passed(r, everything) for r in rules])
-            for sums, counts in ((within, chosen), (outside, others)):
-                # rule of the resample less rule of all rows: the same draw, the same noise
-                sums.append(
-                    [
-                        self._passed(r, counts) - self._passed(r0, counts)
-                        for r, r0 in zip(rules, whole_rules, strict=True)
-                    ]
-                )
-            judges.append([self._totals(counts) for counts in (chosen, others)])
-        total = np.maximum(np.array(judges).sum(0), 1e-300)  # (in or out, groups, 2)
-        rates = np.array(all_rows) / np.maximum(self._totals(everything), 1e-300)
-        own = np.array([self._passed(r, everything) for r in whole_rules])
-        own /= np.maximum(self._totals(everything), 1e-300)
-        optimism = np.array(outside).sum(0) / total[1] - np.array(within).sum(0) / total[0]
+            on_all_rows.append(self._passed(rules, everything))
+            # rule of the resample less rule of all rows: the same draw, the same noise
+            on_judges.append([self._passed(rules, counts) - self._passed(whole_rules, counts) for counts in judges])
+            totals.append([self._totals(counts) for counts in judges])
+        total = np.maximum(self._totals(everything), 1e-300)
+        rates, whole_rates = np.array(on_all_rows) / total, self._passed(whole_rules, everything) / total
+        within, outside = np.array(on_judges).sum(0) / np.maximum(np.array(totals).sum(0), 1e-300)[:, None]
         # of o − i, what r − i shows already: r judges by all rows
-        seen = (rates - own).mean(0) - np.array(within).sum(0) / total[0]
-        rates += _OUTSIDE * (optimism - seen)
+        seen = (rates - whole_rates).mean(0) - within
+        rates += _OUTSIDE * (outside - within - seen)
         n = self.known.rows + self.known.borrowed + 1.0
         for j, level in enumerate(new.tolist()):
             spread = np.array([[np.ptp(np.r_[q, 0.0])] for q in whole_rules[j].levels])
@@ -223,14 +214,15 @@ class Margin:
         np.cumsum(self._label * sums[0], axis=1, out=counts[:, 1:])
         return counts
 
-    def _passed(self, rule: ThresholdChannel, counts: Array) -> Array:
-        """The weight (groups, 2) that a rule decides with 1."""
-        passed = np.empty((len(self.groups), 2))
-        for g, (cuts, q) in enumerate(zip(rule.thresholds, rule.levels, strict=True)):
-            start, end = self._ends[g : g + 2]
-            place = start + np.searchsorted(self._rising[start:end], -cuts, side="right")
-            above = counts[:, place] - counts[:, start, None]
-            passed[g] = above @ -np.diff(np.r_[q, 0.0])
+    def _passed(self, rules: list[ThresholdChannel], counts: Array) -> Array:
+        """The weight (rules, groups, 2) that each rule decides with 1."""
+        passed = np.empty((len(rules), len(self.groups), 2))
+        for j, rule in enumerate(rules):
+            for g, (cuts, q) in enumerate(zip(rule.thresholds, rule.levels, strict=True)):
+                start, end = self._ends[g : g + 2]
+                place = start + np.searchsorted(self._rising[start:end], -cuts, side="right")
+                above = counts[:, place] - counts[:, start, None]
+                passed[j, g] = above @ -np.diff(np.r_[q, 0.0])
         return passed
 
     def _totals(self, counts: Array) -> Array:
@@ -247,7 +239,6 @@ def refusal(budget: str, asked: float, smallest: float, confidence: float | None
         f"{up(smallest)}. Ask for that or more, bring more rows of the small groups, or join "
         "them.",
         {budget: smallest},
-        float("nan"),
     )
 
 

@@ -90,7 +90,7 @@ def budgets_of(
     ({'parity_gap': 0.05}, {'eo_gap': 0.02})
     """
     kind = criterion_named(criterion)
-    found = {}
+    budgets = {}
     if max_eo_gap is not None:
         if criterion != "separation":
             raise InputError(
@@ -99,15 +99,15 @@ def budgets_of(
             )
         if max_gap is not None:
             raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
-        found["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
+        budgets["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
     if max_gap is not None:
-        found[kind.gap_name] = one_number(max_gap, "max_gap")
+        budgets[kind.gap_name] = one_number(max_gap, "max_gap")
     if max_violation is not None:
         nats = [name for name in kind.budgets if BUDGETS[name].nats]
         if not nats:
             raise InputError(f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label}).")
-        found[nats[0]] = one_number(max_violation, "max_violation")
-    return found
+        budgets[nats[0]] = one_number(max_violation, "max_violation")
+    return budgets
 
 
 def objective_of(maximize: str | Cost) -> Metric:
@@ -148,11 +148,11 @@ def parse_cost(text: str) -> Cost:
     >>> parse_cost("fp=1,fn=5")
     Cost(false_positive=1.0, false_negative=5.0)
     """
-    parts = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    costs = dict(entry.split("=", 1) for entry in text.split(",") if "=" in entry)
     try:
-        if set(parts) != {"fp", "fn"}:
+        if set(costs) != {"fp", "fn"}:
             raise ValueError
-        return Cost(float(parts["fp"]), float(parts["fn"]))
+        return Cost(float(costs["fp"]), float(costs["fn"]))
     except ValueError:
         raise InputError(f"A cost is written fp=1,fn=5, got {text!r}.") from None
 

@@ -18,6 +18,7 @@ from separatrix.core.envelope import Envelope, concave_envelope, pareto, stairca
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
+from separatrix.core.numerics import quotient
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.limit import Limit
@@ -218,8 +219,8 @@ def blind_limit(
 
     >>> p = np.zeros((3, 2, 2))
     >>> p[0] = [[4, 4], [1, 1]]; p[1] = [[1, 1], [4, 4]]; p[2] = [[0, 4], [6, 0]]
-    >>> found = blind_limit(p, "accuracy", "eo_gap", levels=[0.0, 0.05, 1.0])
-    >>> found.values.round(3).tolist(), bool(found.gap < 1e-6)
+    >>> best = blind_limit(p, "accuracy", "eo_gap", levels=[0.0, 0.05, 1.0])
+    >>> best.values.round(3).tolist(), bool(best.gap < 1e-6)
     ([0.533, 0.603, 0.733], True)
     """
     p = _law(p_xyz)
@@ -270,7 +271,9 @@ def necessary_trade_off(p_xyz: ArrayLike, n_outputs: int | None = None, toleranc
     """
     p = _law(p_xyz)
     dependence, missing = separated_features(p), overlap_gap(p)
-    x_only, both = u_x(p, n_outputs), _u_xz(p, n_outputs)
+    # u*_XZ is u*_X of a law whose features are (X, Z)
+    both = u_x(p.transpose(0, 2, 1).reshape(-1, p.shape[1])[:, :, None], n_outputs)
+    x_only = u_x(p, n_outputs)
     fails = []
     if dependence > tolerance:
         fails.append(f"X ⟂ Z | Y fails (I(X;Z|Y) = {dependence:.3g} nats)")
@@ -301,12 +304,6 @@ def _u_blind(p: Array, n_outputs: int | None) -> float:
     return float(blind_limit(p, "utility", "violation", np.zeros(1)).values[0])
 
 
-def _u_xz(p: Array, n_outputs: int | None) -> float:
-    """u*_XZ is u*_X of a law whose features are (X, Z)."""
-    x, y, z = p.shape
-    return u_x(p.transpose(0, 2, 1).reshape(x * z, y)[:, :, None], n_outputs)
-
-
 def _private(p: Array, points: int) -> Limit:
     """The certified frontier of all randomised predictors of (X, Z), from P(Y=1|x,z)."""
     mass = p.sum(0).T
@@ -315,9 +312,7 @@ def _private(p: Array, points: int) -> Limit:
         raise InputError("One of the two labels has probability zero: there is nothing to predict.")
     curves = []
     for z in used:
-        total = p[:, :, z].sum(1)
-        score = np.divide(p[:, 1, z], total, out=np.zeros(len(total)), where=total > 0)
-        curves.append(roc_curve(score, p[:, 1, z], p[:, 0, z]))
+        curves.append(roc_curve(quotient(p[:, 1, z], p[:, :, z].sum(1)), p[:, 1, z], p[:, 0, z]))
     groups = tuple(used.tolist())
     solver = RocSolver(tuple(curves), mass[used], "utility", "violation", groups, _PRIVATE)
     return Limit.from_solver(solver, None, points, (0, 1))
@@ -325,9 +320,7 @@ def _private(p: Array, points: int) -> Limit:
 
 def _threshold_utility(p_xy: Array) -> float:
     """Best I(f(X);Y) for two labels and outputs: convex in the rates, so a threshold."""
-    total = p_xy.sum(1)
-    score = np.divide(p_xy[:, 1], total, out=np.zeros(len(p_xy)), where=total > 0)
-    order = np.argsort(-score, kind="stable")
+    order = np.argsort(-quotient(p_xy[:, 1], p_xy.sum(1)), kind="stable")
     ones = np.cumsum(p_xy[order], axis=0)
     tables = np.stack([p_xy.sum(0) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
     return float(mutual_information(np.maximum(tables, 0.0)).max())
@@ -343,9 +336,9 @@ def _all_points(p: Array, k: int) -> tuple[Array, Array]:
     cell = p.transpose(1, 2, 0).reshape(z * x, y)  # atom → mass per label
     low = z * x // 2
     halves = []
-    for part in (range(low), range(low, z * x)):
+    for atoms in (range(low), range(low, z * x)):
         tables = np.zeros((1, y, z, k))
-        for atom in part:
+        for atom in atoms:
             choice = np.zeros((k, y, z, k))
             choice[np.arange(k), :, atom // x, np.arange(k)] = cell[atom]
             tables = (tables[:, None] + choice[None]).reshape(-1, y, z, k)

@@ -28,7 +28,6 @@ without the group to twenty resamples would take too long.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +37,11 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
 from separatrix.core.measures import BUDGETS, budget_named
 from separatrix.core.numbers import one_number
+from separatrix.core.numerics import effective_size
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.law import BlindRows
-from separatrix.optimum.margin import RATES_ONLY, Margin, refusal
+from separatrix.optimum.margin import RATES_ONLY, Margin, PromisedRule, refusal
 from separatrix.optimum.multiclass.column_generation import ColumnPoint, ColumnSolver
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost
@@ -61,22 +61,6 @@ _SAFETY = 1.1  # of the errors; chosen on distributions with normal scores
 _BUDGET_GAP = 0.002  # of what was asked: close enough
 
 
-class PromisedRule(NamedTuple):
-    """A rule and what it promises.
-
-    Args:
-        rule: P(U | score, group), or P(U | q) without the group.
-        level: the budget that it was fitted for on the rows.
-        expected: what the population is expected to show of the budget; NaN if nobody asked.
-        smallest: the least that could be promised with these rows; NaN if nobody asked.
-    """
-
-    rule: Rule
-    level: float
-    expected: float
-    smallest: float
-
-
 class Promises:
     """The best rules for an objective, for any budget of one kind; curves are computed once.
 
@@ -91,8 +75,8 @@ class Promises:
     >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
     >>> s = 1 / (1 + np.exp(-rng.normal(size=4000) - (2 * y - 1) * (1 + z)))
     >>> best = Promises(np.stack([1 - s, s], 1), y, z, np.ones(4000), ("f", "m"))
-    >>> found = best.rule(0.05)
-    >>> bool(found.level < 0.05), round(found.expected, 3), best.rule(0.05, margin=0).level
+    >>> promised = best.rule(0.05)
+    >>> bool(promised.level < 0.05), round(promised.expected, 3), best.rule(0.05, margin=0).level
     (True, 0.05, 0.05)
     """
 
@@ -128,10 +112,8 @@ class Promises:
             return self._of_many_labels(asked, margin, confidence)
         if asked is None or margin is not None:
             level = 1.0 if asked is None else asked - (margin or 0.0)
-            rule = self._rule(self._plain, level)
-            return PromisedRule(rule, level, np.nan, np.nan)
-        kept = self._margin.keep(asked, confidence)
-        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest)
+            return PromisedRule(self._rule(self._plain, level), level, np.nan, np.nan)
+        return self._margin.keep(asked, confidence)
 
     def at_level(self, level: float) -> Rule:
         """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
@@ -169,8 +151,7 @@ class Promises:
         if self.budget not in _MANY_LABELS:
             names = ", ".join(map(repr, _MANY_LABELS))
             raise InputError(f"More than two labels: the budget must be one of {names}, got {self.budget!r}.")
-        n_groups = len(self.groups)
-        return LabelRules(self.scores, self.y, self.z, self.weight, n_groups, self.maximize)
+        return LabelRules(self.scores, self.y, self.z, self.weight, len(self.groups), self.maximize)
 
     def _of_many_labels(self, asked: float | None, margin: float | None, confidence: float | None) -> PromisedRule:
         """The best rule that is expected to keep the budget, at a price found by bisection."""
@@ -180,7 +161,6 @@ class Promises:
         choice = rules.choice(scale)
         computed = asked is not None and margin is None
         most = np.inf if asked is None else asked - (margin or 0.0)
-
         fitted: dict[float, SoftmaxChannel] = {}
 
         def shows(price: float) -> float:
@@ -199,14 +179,13 @@ class Promises:
                     f"strictest is expected to show {smallest:.3g}. Ask for that or more, or bring "
                     "more rows.",
                     {self.budget: smallest},
-                    float("nan"),
                 )
             shown, low = min(smallest, most), cheap
             for _ in range(_STEPS):
                 middle = float(np.sqrt(low * price))
-                found = shows(middle)
-                if found <= most:
-                    price, shown = middle, found
+                shown_there = shows(middle)
+                if shown_there <= most:
+                    price, shown = middle, shown_there
                 else:
                     low = middle
         elif computed:
@@ -225,7 +204,7 @@ class Promises:
 
 def _drawn(table: Array, weight: Array) -> Array:
     """Tables (draws, y, z, u) of as many effective rows, drawn from the rates of one."""
-    share = weight.sum() ** 2 / (weight**2).sum() / weight.sum()
+    share = effective_size(weight) / weight.sum()
     rows = table.sum(-1)
     law = table / np.where(rows > 0, rows, 1.0)[..., None]
     law[rows <= 0, 0] = 1.0
@@ -241,8 +220,7 @@ def _expected(tables: Array, budget: str, weight: Array, confidence: float | Non
     small; with a confidence, that quantile of tables drawn anew.
     """
     if confidence is not None:
-        drawn = [BUDGETS[budget](_drawn(table, weight)) for table in tables]
-        return float(np.mean([np.quantile(one, confidence) for one in drawn]))
+        return float(np.mean([np.quantile(BUDGETS[budget](_drawn(table, weight)), confidence) for table in tables]))
     return float(np.mean(BUDGETS[budget](tables)))
 
 
@@ -275,8 +253,8 @@ class BlindPromises:
     >>> q = np.exp(-0.5 * (x[:, None, None] - means) ** 2)
     >>> q /= q.sum((1, 2), keepdims=True)
     >>> best = BlindPromises(q, y, z, np.ones(4000), (0, 1))
-    >>> found = best.rule(0.05)
-    >>> bool(found.level < 0.05), round(found.expected, 3), found.rule.predict_proba(q).shape
+    >>> promised = best.rule(0.05)
+    >>> bool(promised.level < 0.05), round(promised.expected, 3), promised.rule.predict_proba(q).shape
     (True, 0.05, (4000, 2))
     """
 
@@ -316,8 +294,7 @@ class BlindPromises:
         if asked is None or margin is not None:
             level = 1.0 if asked is None else asked - (margin or 0.0)
             return PromisedRule(self.point(level).rule, level, np.nan, np.nan)
-        level, expected, smallest = self._kept(asked, confidence)
-        return PromisedRule(self._known[level][0].rule, level, expected, smallest)
+        return self._keep(asked, confidence)
 
     def at_level(self, level: float) -> BlindRule:
         """The best rule within a level on the rows; no margin is taken."""
@@ -327,26 +304,29 @@ class BlindPromises:
         """The best mixture within a level on the rows; it has no bound."""
         return self._columns.point(level)._replace(upper=float("nan"))
 
-    def _kept(self, asked: float, confidence: float | None) -> tuple[float, float, float]:
-        """The largest level that keeps what was asked, what it shows, and the least that can be."""
+    def _keep(self, asked: float, confidence: float | None) -> PromisedRule:
+        """The rule of the largest level that keeps what was asked."""
         if confidence is not None:
             check_confidence(confidence)
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
             raise refusal(self.budget, asked, smallest, confidence)
         self._shown(asked, confidence)
+
+        def curve() -> list[tuple[float, float]]:
+            return sorted((level, self._shown(level, confidence)) for level in self._known if level <= asked)
+
         for _ in range(12):  # what is shown rises with the level, nearly linearly: false position
-            known = sorted((level, self._shown(level, confidence)) for level in self._known)
-            low, below = max(one for one in known if one[1] <= asked and one[0] <= asked)
-            over = [one for one in known if one[0] > low and one[0] <= asked]
+            points = curve()
+            low, below = max(point for point in points if point[1] <= asked)
+            over = [point for point in points if point[0] > low]
             if not over or asked - below < _BUDGET_GAP * asked:
                 break
             high, above = over[0]
             share = float(np.clip((asked - below) / (above - below), 0.1, 0.9))
             self._shown(low + share * (high - low), confidence)
-        known = [(x, self._shown(x, confidence)) for x in self._known if x <= asked]
-        level, shown = max(one for one in known if one[1] <= asked)
-        return level, shown, smallest
+        level, shown = max(point for point in curve() if point[1] <= asked)
+        return PromisedRule(self._known[level][0].rule, level, shown, smallest)
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
@@ -355,8 +335,8 @@ class BlindPromises:
             noise = np.random.default_rng(0).standard_normal((_BLIND_DRAWS, *point.rates.shape))
             drawn = np.clip(point.rates + _SAFETY * self._errors(point) * noise, 0.0, 1.0)
             self._known[level] = point, self._used(drawn)
-        found = self._known[level][1]
-        return float(found.mean() if confidence is None else np.quantile(found, confidence))
+        shown = self._known[level][1]
+        return float(shown.mean() if confidence is None else np.quantile(shown, confidence))
 
     def _used(self, rates: Array) -> Array:
         """What drawn rates (draws, labels, groups, U) use of the budget."""
@@ -376,14 +356,11 @@ class BlindPromises:
         """
         law = self._law
         decided, n = point.rule.predict_proba(self.q), law.effective_rows()
-        square = np.stack(
-            [np.bincount(law.cell, law.weight * one**2, law.mass.size).reshape(law.mass.shape) for one in decided.T],
-            axis=-1,
-        )
-        here = law.mass[..., None] > 0
-        variance = np.where(here, square / np.where(here, law.mass[..., None], 1.0) - point.rates**2, 0.0)
-        least = 0.5 * np.ptp(decided, axis=0) ** 2 / (n[..., None] + 1.0)
-        return np.where(here, np.sqrt(np.maximum(variance, least) / (n[..., None] + 1.0)), 0.0)
+        square = np.stack([np.bincount(law.cell, law.weight * p**2, law.mass.size) for p in decided.T], axis=-1)
+        mass, n = law.mass[..., None], n[..., None] + 1.0
+        variance = square.reshape(point.rates.shape) / np.where(mass > 0, mass, 1.0) - point.rates**2
+        least = 0.5 * np.ptp(decided, axis=0) ** 2 / n
+        return np.where(mass > 0, np.sqrt(np.maximum(variance, least) / n), 0.0)
 
 
 def _drawn_mass(rows: Array, mass: Array) -> Array:

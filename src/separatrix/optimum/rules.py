@@ -58,20 +58,19 @@ class Rule(ABC):
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers by name, for `from_arrays`: all that it holds but the groups."""
-        parts = fields(self)  # type: ignore[arg-type]
-        held = {part.name: getattr(self, part.name) for part in parts if part.name != "groups"}
-        return {name: np.asarray(value) for name, value in held.items() if value is not None}
+        held = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: np.asarray(value) for name, value in held.items() if name != "groups" and value is not None}
 
     @classmethod
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
         """The inverse of `arrays`; what has a default may be missing."""
         made: dict[str, Any] = {}
-        for part in fields(cls):  # type: ignore[arg-type]
-            if part.name == "groups":
+        for field in fields(cls):  # type: ignore[arg-type]
+            if field.name == "groups":
                 made["groups"] = groups
-            elif part.name in arrays or part.default is MISSING:
-                value = np.asarray(arrays[part.name], dtype=np.float64)
-                made[part.name] = float(value) if part.type == "float" else value
+            elif field.name in arrays or field.default is MISSING:
+                value = np.asarray(arrays[field.name], dtype=np.float64)
+                made[field.name] = float(value) if field.type == "float" else value
         return cls(**made)
 
     def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any = None) -> Array:
@@ -358,8 +357,8 @@ class HardMixture(Rule):
         q = np.zeros((len(p), self.columns.shape[2]))
         for k in range(len(self.groups)):
             rows = np.flatnonzero(codes == k)
-            for share, own in zip(self.weights, self.columns[:, k], strict=True):
-                q[rows, (p[rows] @ own.T).argmax(1)] += share
+            for share, column in zip(self.weights, self.columns[:, k], strict=True):
+                q[rows, (p[rows] @ column.T).argmax(1)] += share
         return q / q.sum(1, keepdims=True)
 
 
@@ -393,8 +392,8 @@ class BlindRule(Rule):
         flat = joint.reshape(len(joint), -1)
         law = np.zeros((len(flat), self.columns.shape[1]))
         rows = np.arange(len(flat))
-        for share, own in zip(self.weights, self.columns, strict=True):
-            law[rows, best_priced(flat, own)] += share
+        for share, column in zip(self.weights, self.columns, strict=True):
+            law[rows, best_priced(flat, column)] += share
         return law / law.sum(1, keepdims=True)
 
     def __repr__(self) -> str:

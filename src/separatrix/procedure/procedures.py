@@ -26,9 +26,9 @@ from separatrix.core import score_tables
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.margin import up
+from separatrix.optimum.margin import PromisedRule, up
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.promised import BlindPromises, PromisedRule, Promises
+from separatrix.optimum.promised import BlindPromises, Promises
 from separatrix.optimum.rules import BlindRule, PlainRule
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, separate
@@ -261,7 +261,6 @@ def refusal(asked: Budgets, smallest: Budgets) -> InfeasibleError:
         f"strictest promises {least}. Ask for that or more, bring more rows of the small groups, "
         "or join them.",
         dict(smallest),
-        float("nan"),
     )
 
 

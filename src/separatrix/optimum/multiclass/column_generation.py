@@ -33,23 +33,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from separatrix.columns.values import Levels
 from separatrix.core.measures import BUDGETS, Metric, budget_named
 from separatrix.core.numerics import bisect
-from separatrix.errors import InputError, SeparatrixError
+from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
 from separatrix.optimum.objectives import Value, gains_of
 from separatrix.optimum.roc.certified import most_useful_vertex
+from separatrix.optimum.roc.linear_programme import least_cost
 from separatrix.optimum.rules import BlindRule, HardMixture, Rule, Solution
 
 Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
 _CUTS = 60  # of the violation, for one mixture
 _MET = 1e-6  # of the range of the gains: cuts and violation have met
-_SMALL = {"presolve": False}  # dearer than programmes of so few numbers
-_EXACT = _SMALL | {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
 _TINY = 1e-300
@@ -82,9 +80,8 @@ class DifferenceBudget:
     def __init__(self, widths: Array, mass: Array, outputs: int, relative: bool = False) -> None:
         self.relative = relative
         self.shape = (*mass.shape, outputs)
-        here = (mass > 0) & (widths.max(0) > 0)[:, None]
-        build = self._ranges if outputs == 2 else self._pairs
-        on_rates, on_auxiliary, share = build(here)
+        cells = (mass > 0) & (widths.max(0) > 0)[:, None]
+        on_rates, on_auxiliary, share = self._ranges(cells) if outputs == 2 else self._pairs(cells)
         self.on_rates = np.vstack([on_rates, np.zeros((len(widths), on_rates.shape[1]))])
         self.on_auxiliary = np.vstack([on_auxiliary, widths @ share])
         self.last = len(widths)
@@ -98,51 +95,44 @@ class DifferenceBudget:
             on_auxiliary, right = on_auxiliary.copy(), np.zeros(rows)
             on_auxiliary[-self.last :, more // 2 :] *= 1.0 - level
         scale = float(np.ptp(gains)) or 1.0
-        found = linprog(
+        x, mu = least_cost(
             np.r_[-gains / scale, np.zeros(more)],
             np.hstack([self.on_rates @ rates.reshape(m, -1).T, on_auxiliary]),
             right,
-            np.r_[np.ones(m), np.zeros(more)][None],
-            [1.0],
-            bounds=(0.0, 1.0),
-            method="highs-ds",
-            options=_SMALL,
+            np.r_[np.ones(m), np.zeros(more)],
         )
-        if found.status != 0:
-            raise SeparatrixError(f"The linear programme failed: {found.message}")
-        mu = np.maximum(-found.ineqlin.marginals, 0.0) * scale
-        weights = np.maximum(found.x[:m], 0.0)
+        mu, weights = mu * scale, np.maximum(x[:m], 0.0)
         spent = float(np.maximum(-(mu @ on_auxiliary), 0.0).sum() + mu @ right)
         return Mixture(weights / weights.sum(), (mu @ self.on_rates).reshape(self.shape), spent)
 
-    def _ranges(self, here: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    def _ranges(self, cells: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
         """Two decisions: the rates of U = 1 between lo_y and hi_y; TV_y is hi_y − lo_y."""
-        labels = len(here)
-        y, z = np.nonzero(here)
+        labels = len(cells)
+        y, z = np.nonzero(cells)
         n, index = len(y), np.arange(len(y))
         rates, auxiliary = np.zeros((2, n, *self.shape)), np.zeros((2, n, 2, labels))
         rates[0, index, y, z, 1], auxiliary[0, index, 1, y] = 1.0, -1.0
         rates[1, index, y, z, 1], auxiliary[1, index, 0, y] = -1.0, 1.0
-        share = np.hstack([-np.eye(labels), np.eye(labels)]).T
-        return rates.reshape(2 * n, -1), auxiliary.reshape(2 * n, -1), share.T
+        share = np.hstack([-np.eye(labels), np.eye(labels)])
+        return rates.reshape(2 * n, -1), auxiliary.reshape(2 * n, -1), share
 
-    def _pairs(self, here: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    def _pairs(self, cells: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
         """More decisions: positive parts d of the differences of each pair, and widths t_y."""
-        labels, outputs = here.shape[0], self.shape[2]
-        pairs = [(y, *ab) for y in range(labels) for ab in combinations(np.flatnonzero(here[y]), 2)]
+        labels, outputs = len(cells), self.shape[2]
+        pairs = [(y, *ab) for y in range(labels) for ab in combinations(np.flatnonzero(cells[y]), 2)]
         n = len(pairs)
         if n * outputs > _MOST:
             raise InputError(
-                f"An EO budget for {labels} labels and {here.shape[1]} groups has too many "
+                f"An EO budget for {labels} labels and {cells.shape[1]} groups has too many "
                 "differences between groups to be solved. Use `budget='violation'`, or join groups."
             )
-        part, width = np.zeros((n, outputs, *self.shape)), np.zeros((n, labels))
+        difference, width = np.zeros((n, outputs, *self.shape)), np.zeros((n, labels))
+        u = np.arange(outputs)
         for k, (y, a, b) in enumerate(pairs):
-            part[k, np.arange(outputs), y, a, np.arange(outputs)] = 1.0
-            part[k, np.arange(outputs), y, b, np.arange(outputs)] = -1.0
+            difference[k, u, y, a, u], difference[k, u, y, b, u] = 1.0, -1.0
             width[k, y] = 1.0
         total = np.kron(np.eye(n), np.ones((1, outputs)))
-        rates = np.vstack([part.reshape(n * outputs, -1), np.zeros((n, np.prod(self.shape)))])
+        rates = np.vstack([difference.reshape(n * outputs, -1), np.zeros((n, np.prod(self.shape)))])
         auxiliary = np.vstack(
             [np.hstack([-np.eye(n * outputs), np.zeros((n * outputs, labels))]), np.hstack([total, -width])]
         )
@@ -172,19 +162,9 @@ class ViolationBudget:
         flat, scale = rates.reshape(len(rates), -1).T, float(np.ptp(gains)) or 1.0
         for _ in range(_CUTS):
             cuts = self.cuts @ flat
-            found = linprog(
-                -gains / scale,
-                cuts / level if len(cuts) else None,  # the solver's tolerance is absolute
-                np.ones(len(cuts)) if len(cuts) else None,
-                np.ones((1, len(gains))),
-                [1.0],
-                bounds=(0.0, 1.0),
-                method="highs-ds",
-                options=_EXACT,
-            )
-            if found.status != 0:
-                raise SeparatrixError(f"The linear programme failed: {found.message}")
-            far = np.maximum(found.x, 0.0)
+            # divided by the level, since the solver's tolerance is absolute
+            x, mu = least_cost(-gains / scale, cuts / level, np.ones(len(cuts)), np.ones(len(gains)), exact=True)
+            far = np.maximum(x, 0.0)
             step = far / far.sum() - inner.weights
             size = self._leaves(inner.weights, step, rates, level)
             weights = inner.weights + size * step
@@ -192,16 +172,14 @@ class ViolationBudget:
                 self._cut(np.tensordot(weights, rates, 1))
             if (1.0 - size) * float(gains @ step) <= _MET * scale:
                 break
-        mu = np.zeros(0)
-        if len(cuts):
-            mu = np.maximum(-found.ineqlin.marginals, 0.0) * scale / level
+        mu = mu * scale / level
         price = mu @ self.cuts[: len(mu)]
         self.cuts = self.cuts[np.r_[mu > 0, np.ones(len(self.cuts) - len(mu), dtype=bool)]]
         return Mixture(weights, price.reshape(rates.shape[1:]), float(mu.sum()) * level)
 
     def _leaves(self, start: Array, step: Array, rates: Array, level: float) -> float:
         """Where the segment leaves the budget: 1 if it does not."""
-        first, way = (np.tensordot(one, rates, 1) for one in (start, step))
+        first, way = (np.tensordot(weights, rates, 1) for weights in (start, step))
         if self._violation(first + way) <= level:
             return 1.0
         last, _ = bisect(lambda x: self._violation(first + x * way) <= level, 0.0, 1.0, 40)
@@ -234,8 +212,8 @@ class PooledBudget:
     def mix(self, gains: Array, rates: Array, level: float) -> Mixture:
         """The best mixture of columns with these gains (m,) and rates (m, labels, groups, U)."""
         pooled = np.einsum("yz,myzu->mzu", self.share, rates)[:, None]
-        found = self.inner.mix(gains, pooled, level)
-        return found._replace(price=self.share[..., None] * found.price[0])
+        mixture = self.inner.mix(gains, pooled, level)
+        return mixture._replace(price=self.share[..., None] * mixture.price[0])
 
 
 def budget_of(budget: Metric, mass: Array, outputs: int) -> DifferenceBudget | ViolationBudget | PooledBudget:
@@ -327,8 +305,7 @@ class ColumnSolver:
         self._cell = np.where(law.mass > 0, law.mass, 1.0)[..., None]
         self.guide: ColumnSolver | None = None  # the law of q, for rows
         if isinstance(law, BlindRows):
-            atoms = BlindLaw(law.joint, law.weight)
-            self.guide = ColumnSolver(atoms, groups, maximize, budget)
+            self.guide = ColumnSolver(BlindLaw(law.joint, law.weight), groups, maximize, budget)
         self.priced: list[Array] = []
         self._copied = 0
         self.rates = np.zeros((0, *law.mass.shape, outputs))
@@ -349,9 +326,8 @@ class ColumnSolver:
         """The best mixture within a level."""
         if self.gains is None:
             return self._most_useful(level)
-        point, constant = self._best(self.gains, level, self.close), 0.0
-        if self.value is not None:
-            constant = self.value.constant
+        point = self._best(self.gains, level, self.close)
+        constant = 0.0 if self.value is None else self.value.constant
         return point._replace(value=point.value + constant, upper=point.upper + constant)
 
     def _rule(self, point: ColumnPoint) -> Rule:
@@ -390,7 +366,7 @@ class ColumnSolver:
             values = np.tensordot(self.rates, worth, 3)
             mixture = self.programme.mix(values, self.rates, level)
             value = float(mixture.weights @ values)
-            new = mixture.price, mixture.spent
+            new = mixture[1:]
             steadied = new if held is None else _between(held, new, self.hold)
             improved = False
             # Steadied prices bound better; the mixture's own find a column wherever there is one.

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.numerics import effective_size
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 from separatrix.optimum.objectives import gains_of
@@ -39,14 +40,6 @@ class _Rows(NamedTuple):
     y: NDArray[np.intp]
     z: NDArray[np.intp]
     weight: Array
-
-    def of(self, here: NDArray[np.bool_]) -> _Rows:
-        return _Rows(self.p[here], self.y[here], self.z[here], self.weight[here])
-
-    @property
-    def size(self) -> float:
-        """Effective rows, (Σw)² / Σw²."""
-        return float(self.weight.sum() ** 2 / (self.weight**2).sum())
 
 
 class LabelRules:
@@ -74,7 +67,7 @@ class LabelRules:
         self.rows, self.groups = _Rows(p, y, z, weight), n_groups
         self.gains = gains_of(maximize, weight @ p / weight.sum())
         half = _halves(y, z)
-        self.halves = [self.rows.of(half == k) for k in (0, 1)]
+        self.halves = [_Rows(*(column[half == k] for column in self.rows)) for k in (0, 1)]
         self._duals: dict[tuple[int, float], LabelDual] = {}
         self._starts: dict[tuple[int, float], DualState] = {}  # each price starts from the last
         self._chosen: tuple[float, float] | None = None
@@ -111,10 +104,10 @@ class LabelRules:
             scores = {}
             for borrowed in _BORROWED:
                 for factor in _FACTORS:
-                    whole = self.tables(price, (factor, borrowed))
-                    lost = price * conditional_mutual_information(whole)
-                    scores[factor, borrowed] = float((self.value(whole) - lost).mean())
-            self._chosen = max(scores, key=lambda one: scores[one])
+                    tables = self.tables(price, (factor, borrowed))
+                    lost = price * conditional_mutual_information(tables)
+                    scores[factor, borrowed] = float((self.value(tables) - lost).mean())
+            self._chosen = max(scores, key=lambda choice: scores[choice])
         return self._chosen
 
     def _fitted(self, half: int, rows: _Rows, price: float, choice: tuple[float, float]) -> DualPoint:
@@ -124,7 +117,7 @@ class LabelRules:
             self._duals[half, borrowed] = LabelDual(law, "utility" if self.gains is None else self.gains)
         dual = self._duals[half, borrowed]
         # the temperature of all rows, in halves too: a softer rule would show a smaller gap
-        size = self.rows.size
+        size = effective_size(self.rows.weight)
         share = np.maximum(dual.law.mass.sum(0), 1.0 / size)
         tau = factor * price * rows.p.shape[1] / (size * share)
         point = dual.priced(price, tau, self._starts.get((half, borrowed)))

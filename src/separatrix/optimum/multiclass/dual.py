@@ -156,8 +156,7 @@ class LabelDual:
 
     def _cooled(self, state: DualState, level: float) -> tuple[DualPoint, float]:
         """The best rule of a search at falling temperatures, and the best bound on its way."""
-        best, upper = self._free(level), np.inf
-        start = state
+        best, upper, start = self._free(level), np.inf, state
         if not self.utility:
             upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
         for tau in _TEMPERATURES:
@@ -188,7 +187,8 @@ class LabelDual:
         """
         beta = float(np.log(price / self.scale))
         if start is None:
-            start = self._first._replace(log_base=_log(self._table_of(self._first).sum((0, 1))))
+            free = self.law.table(self._sharp())  # of the rule of the largest gain, without a price of the violation
+            start = self._first._replace(log_base=_log(free.sum((0, 1))))
         state = start._replace(x=np.r_[start.x[:-1], beta])
         state, weight = self._search(state, 0.0, tau / self.scale, (beta, beta), follow=True)
         point = self._within(weight, state, np.inf)
@@ -200,8 +200,7 @@ class LabelDual:
         """The best ν and β; tangent by tangent where the gains, or π (`follow`), are the rule's."""
         repeated, reached = self.utility or follow, np.nan
         for _ in range(_ROUNDS if repeated else 1):
-            evaluations = _STEP if repeated else _EVALUATIONS
-            found = minimize(
+            optimum = minimize(
                 self._dual,
                 state.x,
                 args=(state, level, tau),
@@ -211,9 +210,9 @@ class LabelDual:
                     np.r_[np.full(len(state.x) - 1, -np.inf), log_price[0]],
                     np.r_[np.full(len(state.x) - 1, np.inf), log_price[1]],
                 ),
-                options={"maxfun": evaluations, "maxcor": 20, "ftol": 1e-10},
+                options={"maxfun": _STEP if repeated else _EVALUATIONS, "maxcor": 20, "ftol": 1e-10},
             )
-            state = state._replace(x=found.x)
+            state = state._replace(x=optimum.x)
             weight = self._prices(state)[0] / tau[:, None]
             if not repeated:
                 break
@@ -221,13 +220,13 @@ class LabelDual:
             u = float(mutual_information(table))
             if abs(u - reached) < _STILL * u + _RAREST:
                 break
-            reached, kept = u, state  # the rule is that of the gains and π before this line
+            reached, solved = u, state  # the rule is that of the gains and π before this line
             state = state._replace(
                 gains=tangent(table) if self.utility else state.gains,
                 log_base=_log(table.sum((0, 1))) if follow else state.log_base,
             )
         else:
-            state = kept if repeated else state
+            state = solved
         return state, weight
 
     def _dual(self, x: Array, state: DualState, level: float, tau: Array) -> tuple[float, Array]:
@@ -255,15 +254,11 @@ class LabelDual:
         t /= total
         return state.gains[:, None] - beta * likelihood, t, (t * likelihood).sum(1), beta
 
-    def _table_of(self, state: DualState) -> Array:
-        """The table of the rule of the largest gain, without a price of the violation."""
-        return self.law.table(self._sharp(state))
-
-    def _sharp(self, state: DualState) -> Array:
-        return np.broadcast_to(state.gains[:, None], self._shape) * (100.0 / _TEMPERATURES[-1])
+    def _sharp(self) -> Array:
+        return np.broadcast_to(self._first.gains[:, None], self._shape) * (100.0 / _TEMPERATURES[-1])
 
     def _free(self, level: float) -> DualPoint:
-        return self._within(self._sharp(self._first), self._first, level)
+        return self._within(self._sharp(), self._first, level)
 
     def _within(self, weight: Array, state: DualState, level: float) -> DualPoint:
         """The rule, thinned towards the best constant until v ≤ level."""
@@ -321,13 +316,13 @@ def _informative(law: LabelLaw) -> list[Array]:
     if few:
         rng = np.random.default_rng(0)
         starts += [np.log(rng.dirichlet(np.ones(k), k)).T for _ in range(_RANDOM)]
-    found: list[tuple[float, Array]] = []
+    optima: list[tuple[float, Array]] = []
     for gains in starts:
         for _ in range(10):
             prices = np.broadcast_to(gains[:, None], (k, groups, k))
             table = law.table(prices / np.ptp(gains) * 1e3)
             u, gains = float(mutual_information(table)), tangent(table)
-        if all(abs(u - other) > 1e-6 for other, _ in found):
-            found.append((u, gains))
-    found.sort(key=lambda one: -one[0])
-    return [gains for _, gains in found[: None if few else 1]]
+        if all(abs(u - other) > 1e-6 for other, _ in optima):
+            optima.append((u, gains))
+    optima.sort(key=lambda optimum: -optimum[0])
+    return [gains for _, gains in optima[: None if few else 1]]

@@ -75,7 +75,7 @@ def most_useful_vertex(
         prior: P(Y).
         tolerance: stop where bound and value are this close.
     """
-    best, best_found = -1.0, None
+    best, touching = -1.0, None
     lines = list(_SIDES)
     for _ in range(_DIRECTIONS):
         height = _heights(lines, prior)
@@ -83,12 +83,12 @@ def most_useful_vertex(
         if top <= best + tolerance or lines[i + 1].angle - lines[i].angle < 1e-9:
             break
         angle = _between(lines[i], lines[i + 1])
-        found, point, value = touch(angle)
+        contact, point, value = touch(angle)
         lines.insert(i + 1, _Line(angle, value, point))
         u = float(rates_utility(point, prior))
         if u > best:
-            best, best_found = u, found
-    return best_found, max(top, best)
+            best, touching = u, contact
+    return touching, max(top, best)
 
 
 def _between(first: _Line, last: _Line) -> float:
@@ -167,7 +167,8 @@ def certified_curve(regions: Regions, levels: Array, tolerance: float) -> tuple[
         levels: violations, rising, none negative.
         tolerance: stop where upper and lower bound are this close, in nats.
     """
-    free, most = most_useful(regions), float(regions.violation(most_useful(regions)))
+    free = most_useful(regions)
+    most = float(regions.violation(free))
     separated = regions.equal[int(_utility(regions, regions.equal).argmax())]
     rates = np.where((levels >= most)[:, None, None], free, separated)
     upper = _utility(regions, rates)
@@ -217,8 +218,7 @@ class _Search:
     def start(self, pending: list[int]) -> None:
         """Note where each level is first passed along a few paths in the plane of ξ."""
         tau, log_rho = np.meshgrid(_TAU, _LOG_RHO, indexing="ij")
-        profile = self._violation(np.stack([tau.ravel(), log_rho.ravel()], axis=1))
-        profile = profile.reshape(tau.shape)
+        profile = self._violation(np.stack([tau.ravel(), log_rho.ravel()], axis=1)).reshape(tau.shape)
         above = profile[:, :, None] > self.levels[pending]
         first = np.where(above.any(1), above.argmax(1), len(_LOG_RHO) - 1)  # (path, level)
         path, level = np.indices(first.shape).reshape(2, -1)
@@ -226,8 +226,8 @@ class _Search:
         inner = np.stack([_TAU[path], _LOG_RHO[step - 1]], axis=1)
         outer = np.stack([_TAU[path], _LOG_RHO[step]], axis=1)
         which = np.array(pending)[level]
-        ends = inner, outer, profile[path, step - 1], profile[path, step]
-        self._add_places(which, self._cross(*ends, self.levels[which]))
+        v_inner, v_outer = profile[path, step - 1], profile[path, step]
+        self._add_places(which, self._cross(inner, outer, v_inner, v_outer, self.levels[which]))
 
     def refine(self, pending: list[int], quick: bool) -> bool:
         """Cut off every corner of too high a utility; whether there was one.
@@ -245,8 +245,6 @@ class _Search:
                 first, last = lines[k : k + 2]
                 if last.angle - first.angle <= 4 * _PARALLEL:
                     continue
-                angle = _between(first, last)
-                path, normal = (True, 0.0), (False, round(angle, 9))
                 if quick and first.place is not None and last.place is not None:
                     place = (first.place + last.place) / 2
                     path = (True, round(float(place[0]), 9))
@@ -254,23 +252,23 @@ class _Search:
                         self.tried[j].add(path)
                         places.append((j, place))
                         continue
+                angle = _between(first, last)
+                normal = (False, round(angle, 9))
                 if normal not in self.tried[j]:  # else the answer would be the same
                     self.tried[j].add(normal)
                     angles.append((j, angle))
         if places:
-            which, guess = np.array([j for j, _ in places]), np.array([x for _, x in places])
+            which, guess = map(np.array, zip(*places, strict=True))
             self._add_places(which, self._on_path(guess, self.levels[which]))
         if angles:
-            which, normals = np.array([j for j, _ in angles]), np.array([x for _, x in angles])
-            self._add_angles(which, normals)
+            self._add_angles(*map(np.array, zip(*angles, strict=True)))
         return bool(places or angles)
 
     def _add_angles(self, which: NDArray[np.intp], angle: Array) -> None:
         """Add the half-planes of these normals, and the points that touch them."""
         direction = np.stack([-np.cos(angle), np.sin(angle)], axis=1) / self.regions.prior
         price = np.broadcast_to(direction[:, None], (len(angle), *self.regions.mass.shape))
-        close = _LINE_GAP * self.tolerance
-        x, value = best_linear(self.regions, price, self.levels[which], close)
+        x, value = best_linear(self.regions, price, self.levels[which], _LINE_GAP * self.tolerance)
         self._add(which, x, angle, value)
 
     def _add_places(self, which: NDArray[np.intp], place: Array) -> None:
@@ -337,6 +335,7 @@ class _Search:
             place = inner[todo] + middle[:, None] * (outer - inner)[todo]
             f = np.sqrt(self._violation(place)) - root[todo]
             under = f <= 0
+            # an end that stays for the second time counts half, or the secant would creep towards it
             f_low[todo] = np.where(under, f, np.where(side[todo] == 1, fa / 2, fa))
             f_high[todo] = np.where(under, np.where(side[todo] == -1, fb / 2, fb), f)
             low[todo], high[todo] = np.where(under, middle, a), np.where(under, b, middle)

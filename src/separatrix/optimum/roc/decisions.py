@@ -25,6 +25,7 @@ from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.envelope import rising
 from separatrix.core.measures import budget_named
+from separatrix.core.numerics import rows_by_code
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Value
 from separatrix.optimum.roc.certified import certified_curve
@@ -85,8 +86,8 @@ class RocSolver:
         self.curves, self.maximize, self.budget = tuple(curves), maximize, budget
         self.groups = tuple(range(len(curves))) if groups is None else groups
         self.kind, self.tolerance = budget_named(budget), tolerance
-        kind_of_regions = ParityRegions if self.kind.criterion == "independence" else Regions
-        self.regions = kind_of_regions([curve.rates[curve.hull] for curve in curves], mass)
+        make_regions = ParityRegions if self.kind.criterion == "independence" else Regions
+        self.regions = make_regions([curve.rates[curve.hull] for curve in curves], mass)
         self.mass = self.regions.mass.T
         self.value = Value.from_objective(maximize, self.regions.mass, self.groups)
 
@@ -120,11 +121,9 @@ class RocSolver:
         """As in `Solver`; no search starts from another."""
         curve = self.curve(levels)
         ones = np.swapaxes(curve.rates, 1, 2)  # (n, labels, groups)
-        numbers = curve.values.tolist(), curve.upper.tolist(), np.stack([1.0 - ones, ones], axis=-1)
-        return [
-            Solution(value, upper, each, partial(self.rule, x))
-            for value, upper, each, x in zip(*numbers, curve.rates, strict=True)
-        ]
+        law = np.stack([1.0 - ones, ones], axis=-1)  # P(U=u | y, z)
+        solutions = zip(curve.values.tolist(), curve.upper.tolist(), law, curve.rates, strict=True)
+        return [Solution(value, upper, rates, partial(self.rule, x)) for value, upper, rates, x in solutions]
 
     def spaced(self, points: int) -> Array:
         """As in `Solver`."""
@@ -158,20 +157,16 @@ class RocSolver:
 
     def _under_predictive_gap(self, levels: Array) -> tuple[Array, Array]:
         price, close = self.value.price, self.tolerance or _PREDICTIVE_GAP
-        found = [self.predictive.best(price, level, close) for level in levels.tolist()]
-        upper = np.array([bound for _, bound in found])
-        return np.array([x for x, _ in found]), self.value.constant + upper
+        rates, bounds = zip(*(self.predictive.best(price, level, close) for level in levels.tolist()), strict=True)
+        return np.array(rates), self.value.constant + np.array(bounds)
 
 
 def group_curves(
     s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
 ) -> tuple[tuple[RocCurve, ...], Array]:
     """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
     curves, mass = [], np.zeros((n_groups, 2))
-    for g in range(n_groups):
-        rows = order[ends[g] : ends[g + 1]]
+    for g, rows in enumerate(rows_by_code(z, n_groups)):
         positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
         curves.append(roc_curve(s[rows], positive, negative))
         mass[g] = negative.sum(), positive.sum()
@@ -182,11 +177,9 @@ def histogram_curves(histogram: ScoreHistogram) -> tuple[tuple[RocCurve, ...], A
     """The groups' ROC curves of a score histogram, and P(Y=y, Z=z) (groups, 2)."""
     negative, positive = histogram.counts
     lower = histogram.edges[:-1]
-    curves = []
-    for z in range(len(histogram.groups)):
-        seen = (positive[z] + negative[z]) > 0
-        curves.append(roc_curve(lower[seen], positive[z, seen], negative[z, seen]))
-    return tuple(curves), _shares(histogram.counts.sum(-1).T)
+    seen = (positive + negative) > 0
+    curves = tuple(roc_curve(lower[s], p[s], n[s]) for s, p, n in zip(seen, positive, negative, strict=True))
+    return curves, _shares(histogram.counts.sum(-1).T)
 
 
 def _shares(mass: Array) -> Array:

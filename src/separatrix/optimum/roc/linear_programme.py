@@ -35,7 +35,29 @@ from separatrix.optimum.roc.regions import Regions
 Array = NDArray[np.float64]
 _FIRST = 8  # half-planes of each hull to begin with
 _SMALL = {"presolve": False}  # dearer than a programme of so few numbers
+_EXACT = _SMALL | {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OUTSIDE = 1e-10  # a solution this far above a hull is in the region
+
+
+def least_cost(
+    cost: Array, matrix: Array, right: Array, total: Array | None = None, exact: bool = False
+) -> tuple[Array, Array]:
+    """The x in [0, 1] of the least cost·x with matrix·x ≤ right, and the multipliers μ ≥ 0 of these rows.
+
+    Args:
+        cost, matrix, right: of the programme.
+        total: a row whose total·x must be one; None for none.
+        exact: ten digits rather than seven.
+
+    >>> least_cost(np.array([-1.0, -2.0]), np.array([[1.0, 1.0]]), np.array([1.5]))
+    (array([0.5, 1. ]), array([1.]))
+    """
+    equal = {} if total is None else {"A_eq": total[None], "b_eq": [1.0]}
+    options = _EXACT if exact else _SMALL
+    result = linprog(cost, matrix, right, **equal, bounds=(0.0, 1.0), method="highs-ds", options=options)
+    if result.status != 0:
+        raise SeparatrixError(f"The linear programme failed: {result.message}")
+    return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
 
 
 class Programme:
@@ -49,25 +71,21 @@ class Programme:
         weight = regions.mass.sum(1, keepdims=True)
         if budget.pooled:
             form = (regions.mass / np.where(weight > 0, weight, 1.0))[:, None]  # (groups, 1, 2)
-            here = weight > 0
+            self._present = weight > 0
         else:
-            form, here = np.broadcast_to(np.eye(2), (k, 2, 2)), regions.mass > 0
-        self._here = here
-        group, which = np.nonzero(here & (self.widths.max(0) > 0))
+            form, self._present = np.broadcast_to(np.eye(2), (k, 2, 2)), regions.mass > 0
+        group, which = np.nonzero(self._present & (self.widths.max(0) > 0))
         m, rates = len(group), 2 * k
-        at = np.zeros((m, rates))
-        for i, (z, f) in enumerate(zip(group, which, strict=True)):
-            at[i, 2 * z : 2 * z + 2] = form[z, f]
+        phi = np.zeros((m, rates))
+        phi.reshape(m, k, 2)[np.arange(m), group] = form[group, which]
         ends = np.eye(forms)[which]
-        low, high = np.hstack([-at, ends, 0 * ends]), np.hstack([at, 0 * ends, -ends])
+        low, high = np.hstack([-phi, ends, 0 * ends]), np.hstack([phi, 0 * ends, -ends])
         width = np.hstack([np.zeros((len(self.widths), rates)), -self.widths, self.widths])
         above = np.zeros((k, rates + 2 * forms))  # s ≤ t: nothing is gained below the diagonal
         above[np.arange(k), 2 * np.arange(k)], above[np.arange(k), 2 * np.arange(k) + 1] = 1.0, -1.0
-        self._coupling, self._at, self._which = np.vstack([width, high, low, above]), at, which
-        self._cuts: list[set[int]] = []
-        for chain in regions.chains:
-            edges = len(chain) - 1
-            self._cuts.append(set(np.linspace(0, edges - 1, min(edges, _FIRST)).astype(int).tolist()))
+        self._coupling, self._phi, self._which = np.vstack([width, high, low, above]), phi, which
+        counts = [len(chain) - 1 for chain in regions.chains]
+        self._cuts = [set(np.linspace(0, n - 1, min(n, _FIRST)).astype(int).tolist()) for n in counts]
 
     def support(self, direction: Array, level: float) -> tuple[Array, float]:
         """Rates (groups, 2) that maximise direction·x within the budget, and an upper bound.
@@ -87,14 +105,11 @@ class Programme:
             matrix = np.vstack([coupling, cuts])
             right = np.r_[np.full(len(self.widths), most), np.zeros(rows - len(self.widths)), height]
             goal = np.r_[-direction.ravel() / scale, np.zeros(2 * self.widths.shape[1])]
-            found = linprog(goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds", options=_SMALL)
-            if found.status != 0:
-                raise SeparatrixError(f"The linear programme failed: {found.message}")
-            x = found.x[: 2 * k].reshape(k, 2)
+            solution, multiplier = least_cost(goal, matrix, right)
+            x = solution[: 2 * k].reshape(k, 2)
             if not self._cut(x):
                 break
-        multiplier = np.maximum(-found.ineqlin.marginals[:rows], 0.0) * scale
-        return self._within(x, level), self._upper(direction, multiplier, level)
+        return self._within(x, level), self._upper(direction, multiplier[:rows] * scale, level)
 
     def most_useful(self, level: float, tolerance: float) -> tuple[Array, float]:
         """Rates of the largest utility within the budget, and an upper bound."""
@@ -111,13 +126,13 @@ class Programme:
         rows, right = [], []
         width = self._coupling.shape[1]
         for z, (chain, cuts) in enumerate(zip(self.regions.chains, self._cuts, strict=True)):
-            at = np.array(sorted(cuts))
-            edge = chain[at + 1] - chain[at]
+            start = np.array(sorted(cuts))
+            edge = chain[start + 1] - chain[start]
             normal = np.stack([-edge[:, 1], edge[:, 0]], axis=1) / np.hypot(*edge.T)[:, None]
-            block = np.zeros((len(at), width))
+            block = np.zeros((len(start), width))
             block[:, 2 * z : 2 * z + 2] = normal
             rows.append(block)
-            right.append((normal * chain[at]).sum(1))
+            right.append((normal * chain[start]).sum(1))
         return np.vstack(rows), np.concatenate(right)
 
     def _cut(self, x: Array) -> bool:
@@ -139,18 +154,17 @@ class Programme:
         x[:, 1] = np.minimum(x[:, 1], self.regions.height(x[None, :, 0])[0])
         if self.pooled:
             return self._within_shares(x, level)
-        here = self._here
-        high, low = np.where(here, x, -1.0).max(0), np.where(here, x, 2.0).min(0)
+        high, low = np.where(self._present, x, -1.0).max(0), np.where(self._present, x, 2.0).min(0)
         used = float((self.widths @ (high - low)).max())
         if used > level:
             pull = (1.0 - level / used) * (self.widths.max(0) > 0)
-            x += pull * here * (np.array([high[0], low[1]]) - x)  # s up, t down: inside the region
+            x += pull * self._present * (np.array([high[0], low[1]]) - x)  # s up, t down: inside the region
         return np.clip(x, 0.0, 1.0)
 
     def _within_shares(self, x: Array, level: float) -> Array:
         """Shares of U = 1 pulled together: towards nobody where too large, everybody if small."""
         share = selection_rates(x, self.regions.mass)
-        high, low = share[self._here].max(), share[self._here].min()
+        high, low = share[self._present].max(), share[self._present].min()
         if self.relative:
             level *= high
         if high - low > level:
@@ -163,11 +177,9 @@ class Programme:
     def _upper(self, direction: Array, multiplier: Array, level: float) -> float:
         m, n = len(self.widths), len(self._which)
         beta, plus, minus = multiplier[:m], multiplier[m : m + n], multiplier[m + n : m + 2 * n]
-        price, paid = direction.ravel() + (minus - plus) @ self._at, beta @ self.widths
-        forms = self.widths.shape[1]
-        total = [np.bincount(self._which, part, minlength=forms) for part in (plus, minus)]
+        price, paid = direction.ravel() + (minus - plus) @ self._phi, beta @ self.widths
+        above, below = (np.bincount(self._which, mu, minlength=len(paid)) for mu in (plus, minus))
         scale = 1.0 - level if self.relative else 1.0
-        slack = np.maximum(total[0] - scale * paid, 0.0).sum()
-        slack += np.maximum(paid - total[1], 0.0).sum()
+        slack = np.maximum(above - scale * paid, 0.0).sum() + np.maximum(paid - below, 0.0).sum()
         best = self.regions.linear_max(price.reshape(1, -1, 2)).sum()
         return float(best + slack + (0.0 if self.relative else level * beta.sum()))

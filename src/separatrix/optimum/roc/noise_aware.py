@@ -32,6 +32,7 @@ from scipy.optimize import minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.numerics import effective_size
 from separatrix.optimum.rules import SoftmaxChannel, balanced
 
 Array = NDArray[np.float64]
@@ -85,12 +86,10 @@ def noise_aware_channels(
         reference = problem.measure(problem.start(_HARDEST))[0]
     prior = _prior(y, z, sample_weight, (len(groups), problem.k), shrinkage)
     problem = _Problem(balanced(p, prior[z]), y, z, sample_weight, shrinkage)
-    found = []
-    for theta in problem.path(shares, reference, steps):
-        weight, bias = problem.split(theta)
-        mix = np.broadcast_to(np.eye(problem.k), weight.shape).copy()
-        found.append(SoftmaxChannel(groups, weight, bias, mix, prior))
-    return found
+    mix = np.tile(np.eye(problem.k), (problem.groups, 1, 1))
+    return [
+        SoftmaxChannel(groups, *problem.split(theta), mix, prior) for theta in problem.path(shares, reference, steps)
+    ]
 
 
 def _prior(y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float) -> Array:
@@ -104,10 +103,10 @@ def _prior(y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, 
 def _binned(p: Array, w: Array, cell: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.intp]]:
     """Mean posterior, weight and cell of each bin of P(Y=1) in each cell."""
     code = cell * (_BINS + 1) + np.rint(p[:, 1] * _BINS).astype(np.intp)
-    found, place = np.unique(code, return_inverse=True)
+    codes, place = np.unique(code, return_inverse=True)
     weight = np.bincount(place, w[:, 0])[:, None].astype(np.float64)
     sums = np.stack([np.bincount(place, w[:, 0] * column) for column in p.T], axis=1)
-    return sums / weight, weight, found // (_BINS + 1)
+    return sums / weight, weight, codes // (_BINS + 1)
 
 
 class _Problem:
@@ -121,7 +120,7 @@ class _Problem:
         weight = np.ones(len(p)) if w is None else w
         if not weight.all():  # rows of weight 0 are left out
             p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
-        self.n = float(weight.sum() ** 2 / (weight**2).sum())  # Kish: as many rows of equal weight
+        self.n = effective_size(weight)
         cell = z.astype(np.intp) * self.k + y
         order = np.argsort(cell, kind="stable")
         p, weight, cell = p[order], (weight * self.n / weight.sum())[order, None], cell[order]
@@ -153,18 +152,12 @@ class _Problem:
     def start(self, scale: float) -> Array:
         """softmax(scale · (p − mean of p)) in every group."""
         rule = scale * np.column_stack([np.eye(self.k), -self.mean])
-        return np.broadcast_to(rule, (self.groups, *rule.shape)).ravel().copy()
+        return np.tile(rule.ravel(), self.groups)
 
     def constant(self) -> Array:
         """The law of the labels, whatever the posterior."""
         law = np.log(np.maximum(self.of_label[:, 0] / self.n, 1e-12))
-        rule = np.column_stack([np.zeros((self.k, self.k)), law])
-        return np.broadcast_to(rule, (self.groups, *rule.shape)).ravel().copy()
-
-    def _law(self, sums: Array) -> Array:
-        law = np.zeros((self.k, self.groups, self.k))
-        law[self.y, self.z] = sums / self.n
-        return law
+        return np.tile(np.column_stack([np.zeros((self.k, self.k)), law]).ravel(), self.groups)
 
     def _posterior(self, both: Array) -> Array:
         q = np.empty_like(self.p)
@@ -186,7 +179,8 @@ class _Problem:
         common = np.maximum(self._per_label(sums) / np.maximum(self.of_label, 1e-300), 1e-9)
         squares = np.add.reduceat(self.w * q * q, self.first, axis=0) / self.mass
         spread = self._per_label(np.maximum((squares - rate**2) * self.rest, 0.0))
-        law = self._law(sums)
+        law = np.zeros((self.k, self.groups, self.k))
+        law[self.y, self.z] = sums / self.n
         error = 0.5 * self.scale * float((spread / common).sum())
         u, v = float(mutual_information(law)), float(conditional_mutual_information(law))
         return u, v, error, q, rate, common, spread
@@ -198,17 +192,17 @@ class _Problem:
         for step in _LADDER:
             if step * reference > _NOTHING and step <= max(shares, default=0.0) + _SAME:
                 solved[step] = softer = self.solve(step * reference, softer, steps)
-        found = []
+        thetas = []
         for share in shares:
             below = max((step for step in solved if step <= share + _SAME), default=None)
             if share * reference <= _NOTHING:
-                found.append(self.constant())
+                thetas.append(self.constant())
             elif below is not None and share - below <= _SAME:
-                found.append(solved[below])
+                thetas.append(solved[below])
             else:
                 softer = None if below is None else solved[below]
-                found.append(self.solve(share * reference, softer, steps))
-        return found
+                thetas.append(self.solve(share * reference, softer, steps))
+        return thetas
 
     def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
         """The channel of a utility with the least log of the expected violation.

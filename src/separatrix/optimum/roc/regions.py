@@ -88,8 +88,8 @@ def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
     last = np.flatnonzero(np.r_[s[1:] != s[:-1], True])  # last row of each distinct score
     cumulative = np.stack([np.cumsum(neg)[last], np.cumsum(pos)[last]], axis=1)
     total = cumulative[-1]
-    kept = np.flatnonzero(np.diff(cumulative.sum(1), prepend=0.0) > 0)
-    thresholds, cumulative = s[last][kept], cumulative[kept]
+    weighted = np.diff(cumulative.sum(1), prepend=0.0) > 0
+    thresholds, cumulative = s[last][weighted], cumulative[weighted]
     if total.min() <= 0:
         square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
         return RocCurve(square, np.array([np.inf, np.inf, -np.inf]), np.arange(3))
@@ -119,20 +119,16 @@ class Regions:
         self.share = self.mass / self.prior  # P(z | y)
         self.weight = self.mass  # of what the violation sees
         longest = max(map(len, self.chains))
-        vertex = np.ones((len(chains), longest, 2))
+        self._vertex = vertex = np.ones((len(chains), longest, 2))
         for z, chain in enumerate(self.chains):
             vertex[z, : len(chain)] = chain
-        self._vertex = vertex
         self._edge = np.diff(vertex, axis=1)
         with np.errstate(divide="ignore"):
             logits = np.log(vertex) - np.log1p(-vertex)
-        pull = self.mass[:, None] * self._edge
         # slope of the objective at the far end of each edge is pull·ξ − offset; 0 · ∞ = 0 on the
         # sides of the square
-        self._pull = pull
-        product = np.zeros_like(pull)
-        np.multiply(pull, logits[:, 1:], out=product, where=pull > 0)
-        self._offset = product.sum(-1)
+        self._pull = pull = self.mass[:, None] * self._edge
+        self._offset = np.multiply(pull, logits[:, 1:], out=np.zeros_like(pull), where=pull > 0).sum(-1)
         self._offset[(self._edge == 0).all(-1)] = np.inf  # padding is never on the rising side
 
     @cached_property
@@ -160,14 +156,14 @@ class Regions:
         todo = np.arange(n)
         for _ in range(_NEWTON_STEPS):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
-            found, slope = self.project(kappa[todo] + logit(trial)[:, None])
-            away = relative_entropy(found, trial[:, None]) + relative_entropy(1.0 - found, 1.0 - trial[:, None])
-            value = (self.mass * (kappa[todo] * found - away)).sum((1, 2))
-            residual = self.mean(found) - trial
+            rates, slope = self.project(kappa[todo] + logit(trial)[:, None])
+            away = relative_entropy(rates, trial[:, None]) + relative_entropy(1.0 - rates, 1.0 - trial[:, None])
+            value = (self.mass * (kappa[todo] * rates - away)).sum((1, 2))
+            residual = self.mean(rates) - trial
             good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
             length[todo[~good]] *= 0.3
             rows, r, t = todo[good], residual[good], trial[good]
-            m[rows], x[rows], best[rows], length[rows] = t, found[good], value[good], 1.0
+            m[rows], x[rows], best[rows], length[rows] = t, rates[good], value[good], 1.0
             w = 1.0 / (t * (1.0 - t))
             gradient = self.prior * r * w
             hessian = (self.prior * w)[:, :, None] * slope[good] * w[:, None, :]
@@ -276,14 +272,14 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
     from there, and Newton's step is taken in that.
     """
     force, end = (pull * xi).sum(1), start + edge
-    falls, rises = (force < _weight(pull, np.clip(x, _TINY, _ONE)) for x in (start, end))
+    falls, rises = (force < (pull * logit(np.clip(x, _TINY, _ONE))).sum(1) for x in (start, end))
     result = np.where(falls, 0.0, 1.0)
     active = np.flatnonzero(~falls & rises)
     from_zero, to_one = ((pull > 0) & (start <= 0.0)).any(1), ((pull > 0) & (end >= 1.0)).any(1)
     low, high, position = np.zeros(len(active)), np.ones(len(active)), np.full(len(active), 0.5)
-    fixed = [part[active] for part in (*start.T, *edge.T, *pull.T, force, from_zero, to_one)]
+    fixed = [column[active] for column in (*start.T, *edge.T, *pull.T, force, from_zero, to_one)]
     for _ in range(70):
-        s0, s1, e0, e1, p0, p1, f, zero, one = fixed
+        s0, s1, e0, e1, p0, p1, f, starts_at_zero, ends_at_one = fixed
         x0, x1 = np.clip(s0 + position * e0, _TINY, _ONE), np.clip(s1 + position * e1, _TINY, _ONE)
         slope = f - p0 * logit(x0) - p1 * logit(x1)
         curvature = p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1))
@@ -291,9 +287,9 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         rising = slope > 0
         low, high = np.where(rising, position, low), np.where(rising, high, position)
         step = position + newton
-        near = zero & (position < 0.5)
+        near = starts_at_zero & (position < 0.5)
         step[near] = _scaled(position[near], newton[near])
-        near = one & (position > 0.5)
+        near = ends_at_one & (position > 0.5)
         step[near] = 1.0 - _scaled(1.0 - position[near], -newton[near])
         # at the root the step is none
         new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
@@ -308,7 +304,7 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
             break
         if np.count_nonzero(moved) < 0.7 * len(moved):
             active, low, high, new = active[moved], low[moved], high[moved], new[moved]
-            fixed = [part[moved] for part in fixed]
+            fixed = [column[moved] for column in fixed]
         position = new
     return result
 
@@ -316,10 +312,6 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
 def _scaled(distance: Array, step: Array) -> Array:
     """The step in the logarithm of the distance that is `step` to first order."""
     return distance * np.exp(np.clip(step / np.maximum(distance, _TINY), -600.0, 50.0))
-
-
-def _weight(pull: Array, x: Array) -> Array:
-    return (pull * logit(x)).sum(1)
 
 
 def _ascent(hessian: Array, gradient: Array) -> Array:
@@ -338,7 +330,7 @@ class ParityRegions(Regions):
 
     def __init__(self, chains: Sequence[Array], mass: Array) -> None:
         super().__init__(chains, mass)
-        self._hulls = [_Hull.from_chain(*one) for one in zip(self.chains, self.mass, strict=True)]
+        self._hulls = list(map(_Hull.from_chain, self.chains, self.mass))
         self.weight = self.mass.sum(1, keepdims=True)
 
     @cached_property
@@ -349,7 +341,7 @@ class ParityRegions(Regions):
         in r, and the objectives are convex.
         """
         shares = np.unique(np.concatenate([hull.share for hull in self._hulls]))
-        return np.stack([hull.at(shares) for hull in self._hulls], axis=1)
+        return np.stack([hull.rates(shares) for hull in self._hulls], axis=1)
 
     def seen(self, x: Array) -> Array:
         """The shares of U = 1, (..., groups, 1)."""
@@ -373,8 +365,8 @@ class ParityRegions(Regions):
         for z, (hull, slope) in enumerate(zip(self._hulls, slopes, strict=True)):
             edge = (log_odds[:, None] + slope > hull.odds[1:]).sum(1)
             edge = np.minimum(edge, len(hull.odds) - 2)
-            own = np.clip(log_odds + slope[row, edge], hull.odds[edge], hull.odds[edge + 1])
-            x[:, z] = hull.at(expit(own))
+            odds = np.clip(log_odds + slope[row, edge], hull.odds[edge], hull.odds[edge + 1])
+            x[:, z] = hull.rates(expit(odds))
         return x
 
 
@@ -404,9 +396,14 @@ class _Hull(NamedTuple):
         gain = price @ self.chain.T
         return np.asarray(np.diff(gain, axis=1) / (self.weight * np.diff(self.share)))
 
-    def at(self, share: Array) -> Array:
+    def rates(self, share: Array) -> Array:
         """The rates (n, 2) at given shares of U = 1."""
-        return np.stack([np.interp(share, self.share, own) for own in self.chain.T], axis=-1)
+        return points_of(self.chain, share, self.share)
+
+
+def points_of(chain: Array, place: Array, places: Array) -> Array:
+    """The points (n, 2) at a place (n,) of a chain whose vertices are at the rising `places`."""
+    return np.stack([np.interp(place, places, column) for column in chain.T], axis=-1)
 
 
 def lower_curve(chains: Sequence[Array]) -> Array:
@@ -439,9 +436,9 @@ def _lower_of_two(first: Array, second: Array) -> Array:
     apart = np.interp(x, *first.T) - np.interp(x, *second.T)
     sign = np.where(np.abs(apart) <= _SAME, 0.0, np.sign(apart))
     cross = np.flatnonzero(sign[:-1] * sign[1:] < 0)
-    part = apart[cross] / (apart[cross] - apart[cross + 1])
-    at = x[cross] + part * (x[cross + 1] - x[cross])
-    points = [np.stack([at, np.interp(at, *first.T)], axis=1)]
+    share = apart[cross] / (apart[cross] - apart[cross + 1])
+    crossing = x[cross] + share * (x[cross + 1] - x[cross])
+    points = [np.stack([crossing, np.interp(crossing, *first.T)], axis=1)]
     for mine, other in ((first, second), (second, first)):
         points.append(mine[mine[:, 1] <= np.interp(mine[:, 0], *other.T) + _SAME])
     joined = np.concatenate(points)
@@ -456,12 +453,12 @@ def _concave(points: Array) -> Array:
     points = points[np.r_[True, length > 0]]
     step, length = step[length > 0], length[length > 0]
     blocks = isotonic_regression(step[:, 1] / length, weights=length, increasing=False).blocks
-    kept: list[list[float]] = []
+    corners: list[list[float]] = []
     for x, y in points[np.asarray(blocks, dtype=np.intp)].tolist():
-        while len(kept) > 1:
-            (x0, y0), (x1, y1) = kept[-2:]
+        while len(corners) > 1:
+            (x0, y0), (x1, y1) = corners[-2:]
             if (y1 - y0) * (x - x0) - (y - y0) * (x1 - x0) > _SAME * (x - x0 + y - y0):
                 break
-            kept.pop()
-        kept.append([x, y])
-    return np.array(kept)
+            corners.pop()
+        corners.append([x, y])
+    return np.array(corners)

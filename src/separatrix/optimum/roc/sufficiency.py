@@ -23,7 +23,7 @@ from separatrix.core.information import rates_utility
 from separatrix.core.numerics import bisect
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.roc.certified import corners
-from separatrix.optimum.roc.regions import Regions
+from separatrix.optimum.roc.regions import Regions, points_of
 
 Array = NDArray[np.float64]
 _ANGLES = np.linspace(0.05, np.pi / 2 - 0.05, 9)  # of the utility's support lines
@@ -74,7 +74,6 @@ class PredictiveSearch:
                     f"No decision has predictive values that differ by at most {level:g} between "
                     f"groups; the smallest difference is {smallest:.4g}. Ask for that or more.",
                     {"predictive_gap": smallest},
-                    float("nan"),
                 )
             x, reached = self._values(price, Boxes(a, a + level, b, b + level))
         top = int(reached.argmax())
@@ -102,19 +101,19 @@ class PredictiveSearch:
     def smallest(self) -> tuple[float, Array, Array]:
         """The smallest ε that a decision keeps, to 1e-4, and its (a, b): branch and bound on ε."""
         cells = np.array([(0.0, 1.0, 0.0, float(self.base.min()))])
-        found, at = 1.0, (np.zeros(1), np.zeros(1))  # every decision keeps 1
+        epsilon, place = 1.0, (np.zeros(1), np.zeros(1))  # every decision keeps 1
         for _ in range(_DEPTH):
-            least = self._least(Boxes(*cells.T), found - _NEAR)
+            least = self._least(Boxes(*cells.T), epsilon - _NEAR)
             open_ = np.argsort(least)[: int(np.isfinite(least).sum())][:_MOST]
             if not len(open_):
                 break
             a, b = _tried(cells[open_])
-            kept = self._least(Boxes(a, a, b, b), found)
-            top = int(kept.argmin())
-            if kept[top] < found:
-                found, at = float(kept[top]), (a[top : top + 1], b[top : top + 1])
+            least = self._least(Boxes(a, a, b, b), epsilon)
+            top = int(least.argmin())
+            if least[top] < epsilon:
+                epsilon, place = float(least[top]), (a[top : top + 1], b[top : top + 1])
             cells = _quartered(cells[open_])
-        return found, *at
+        return epsilon, *place
 
     def _least(self, sides: Boxes, most: float) -> Array:
         """The smallest ε (n,) with a decision in [a_low, a_high + ε] and [b_low, b_high + ε].
@@ -122,39 +121,37 @@ class PredictiveSearch:
         It is at most 1e-5 too large; ∞ where it is above `most`.
         """
         n = len(sides.a_low)
-        found = np.full(n, np.inf)
+        epsilon = np.full(n, np.inf)
         if most < 0.0:
-            return found
+            return epsilon
         (some,) = np.nonzero(self._full(sides, np.full(n, most)))
-        own = Boxes(*(side[some] for side in sides))
+        boxes = Boxes(*(side[some] for side in sides))
         low, high = np.zeros(len(some)), np.full(len(some), most)
         steps = max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)
-        least, _ = bisect(lambda level: self._full(own, level), high, low, steps)
-        found[some] = np.where(self._full(own, low), 0.0, least)
-        return found
+        least, _ = bisect(lambda level: self._full(boxes, level), high, low, steps)
+        epsilon[some] = np.where(self._full(boxes, low), 0.0, least)
+        return epsilon
 
     def _full(self, sides: Boxes, level: Array) -> NDArray[np.bool_]:
         """Whether every group has a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
         left = np.arange(len(level))
-        nothing = np.zeros(2)
         for z in np.flatnonzero(self.whole):
             a_low, a_high, b_low, b_high = (side[left] for side in sides)
             boxes = Boxes(a_low, a_high + level[left], b_low, b_high + level[left])
-            chain, mass = self.regions.chains[z], self.regions.mass[z]
-            left = left[np.isfinite(_best_point(chain, mass, boxes, nothing)[1])]
+            value = _best_point(self.regions.chains[z], self.regions.mass[z], boxes, np.zeros(2))[1]
+            left = left[np.isfinite(value)]
             if not len(left):
                 break
         return np.isin(np.arange(len(level)), left)
 
     def _values(self, price: Array | None, boxes: Boxes) -> tuple[Array, Array]:
         """Rates (n, groups, 2) within each box and their objective; −∞ where there are none."""
-        mass, prior = self.regions.mass, self.regions.prior
         if price is not None:
-            return self._support(mass * price, boxes)
+            return self._support(self.regions.mass * price, boxes)
         best, value = self._touch(_ANGLES[0], boxes)[0], np.full(len(boxes.a_low), -np.inf)
         for angle in _ANGLES:
             x, reached = self._touch(angle, boxes)
-            u = rates_utility(self.regions.mean(x), prior)
+            u = rates_utility(self.regions.mean(x), self.regions.prior)
             better = np.isfinite(reached) & (u > value)
             best[better], value[better] = x[better], u[better]
         return best, value
@@ -180,11 +177,11 @@ class PredictiveSearch:
         x, value = np.zeros((n, *direction.shape)), np.zeros(n)
         for z, chain in enumerate(self.regions.chains):
             if self.whole[z]:
-                x[:, z], own = _best_point(chain, self.regions.mass[z], boxes, direction[z])
+                x[:, z], gain = _best_point(chain, self.regions.mass[z], boxes, direction[z])
             else:
                 top = chain[int((chain @ direction[z]).argmax())]
-                x[:, z], own = top, np.full(n, top @ direction[z])
-            value += own
+                x[:, z], gain = top, np.full(n, top @ direction[z])
+            value += gain
         return x, value
 
 
@@ -205,17 +202,15 @@ def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tu
             x = np.stack([share * (1.0 - a) / mass[0], share * a / mass[1]], -1)
             points.append(x)
             fits.append(inside & (x[:, 1] <= np.interp(x[:, 0], *chain.T) + _SLACK))
-    none, all_ = np.zeros((n, 2)), np.ones((n, 2))
-    points += [none, all_]
+    points += [np.zeros((n, 2)), np.ones((n, 2))]  # nobody, everybody
     fits += [_between(base, boxes.b_low, boxes.b_high), _between(base, boxes.a_low, boxes.a_high)]
     place, arc = _arc(chain, mass, boxes, int((chain @ direction).argmax()))
-    points.append(_along(chain, place))
+    points.append(points_of(chain, place, np.arange(float(len(chain)))))
     fits.append(arc)
     each = np.clip(np.stack(points, 1), 0.0, 1.0)
     value = np.where(np.stack(fits, 1), each @ direction, -np.inf)
-    top = value.argmax(1)
-    row = np.arange(n)
-    return each[row, top], value[row, top]
+    best = np.arange(n), value.argmax(1)
+    return each[best], value[best]
 
 
 def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, NDArray[np.bool_]]:
@@ -243,15 +238,10 @@ def _passes(joint: Array, falling: Array, share: Array) -> Array:
     order = np.maximum.accumulate(-falling)  # rounding must not make it rise
     last = np.clip(np.searchsorted(order, -share, side="right") - 1, 0, len(joint) - 1)
     after = np.minimum(last + 1, len(joint) - 1)
-    here, there = (joint[k, 1] - share * joint[k].sum(1) for k in (last, after))
-    drop = here - there
-    step = np.divide(here, drop, out=np.zeros_like(here), where=np.abs(drop) > 1e-300)
+    excess, excess_after = (joint[k, 1] - share * joint[k].sum(1) for k in (last, after))
+    drop = excess - excess_after
+    step = np.divide(excess, drop, out=np.zeros_like(excess), where=np.abs(drop) > 1e-300)
     return np.asarray(last + np.where(after > last, np.clip(step, 0.0, 1.0), 0.0))
-
-
-def _along(chain: Array, place: Array) -> Array:
-    at = np.arange(len(chain), dtype=np.float64)
-    return np.stack([np.interp(place, at, own) for own in chain.T], -1)
 
 
 def _between(x: float, low: Array, high: Array) -> NDArray[np.bool_]:

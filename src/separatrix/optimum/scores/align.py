@@ -197,19 +197,20 @@ class RisingMaps:
             self.codes, members = np.asarray(z), np.eye(len(groups))[z]
         else:
             self.codes = attribute_bins(z)
-            at = centres(z, _ATTRIBUTE_KNOTS, weight)
-            self.attribute_knots = at if len(at) > 1 else np.array([at[0], at[0] + 1.0])
+            places = centres(z, _ATTRIBUTE_KNOTS, weight)
+            self.attribute_knots = places if len(places) > 1 else np.array([places[0], places[0] + 1.0])
             unit = np.tile([0.0, 1.0], (len(self.attribute_knots), 1))
             members = hats(np.zeros(len(z)), z, unit, self.attribute_knots).toarray()[:, ::2]
-        self.knots = np.stack([_knots(s, w * own) for own in members.T])
+        self.knots = np.stack([_knots(s, w * member) for member in members.T])
         self.basis = hats(s, z, self.knots, self.attribute_knots)
         self.adjoint = self.basis.T.tocsr()
         self.mean = float(self.share @ y)
         self.spread = float(np.sqrt(self.share @ (y - self.mean) ** 2)) or 1.0
         self.target = (y - self.mean) / self.spread
-        away = s - self.share @ s
+        middle = self.share @ s
+        away = s - middle
         slope = max(float(self.share @ (away * self.target)), 0.0) / (self.share @ away**2 or 1.0)
-        self.line = slope * (self.knots - self.share @ s)
+        self.line = slope * (self.knots - middle)
         self.pull = _PSEUDO / (len(y) * self.knots.shape[1])
         self.n_codes = int(self.codes.max()) + 1 if not groups else len(groups)
         self.violation = ConditionalCMI.from_outcome(y, self.codes, self.n_codes, weight, bins=_BINS)
@@ -218,7 +219,7 @@ class RisingMaps:
         """The steps (maps, J) of the line of all rows."""
         return np.concatenate([self.line[:, :1], np.diff(self.line, axis=1)], axis=1)
 
-    def loss(self, steps: Array, penalty: float, at: Array) -> Value:
+    def loss(self, steps: Array, penalty: float, bins: Array) -> Value:
         """1 − R² + β v and its derivative at the steps, for fixed centres of the bins."""
         values = np.cumsum(steps, axis=1)
         u, off = self.basis @ values.ravel(), values - self.line
@@ -226,25 +227,25 @@ class RisingMaps:
         value = float(self.share @ rest**2 + self.pull * (off**2).sum())
         slope = 2.0 * self.share * rest
         if penalty:
-            v = self.violation(u, at)
+            v = self.violation(u, bins)
             value, slope = value + penalty * v.value, slope + penalty * v.gradient
         at_knots = (self.adjoint @ slope).reshape(steps.shape) + 2.0 * self.pull * off
         return Value(value, np.cumsum(at_knots[:, ::-1], axis=1)[:, ::-1])
 
     def descend(self, steps: Array, penalty: float) -> Array:
         """The steps of a local optimum for one β, from given ones."""
-        bounds = [(None if j == 0 else 0.0, None) for _ in steps for j in range(steps.shape[1])]
+        shape, options = steps.shape, {"maxiter": _STEPS}
+        bounds = [(None if j == 0 else 0.0, None) for _ in steps for j in range(shape[1])]
+
+        def loss(x: Array, bins: Array) -> Any:
+            value, gradient = self.loss(x.reshape(shape), penalty, bins)
+            return value, gradient.ravel()
+
         for _ in range(_ROUNDS if penalty else 1):
-            at = self.violation.centres(self.basis @ np.cumsum(steps, axis=1).ravel(), _BINS)
-            at, shape = at[spread_out(at)], steps.shape
-
-            def loss(x: Array, at: Array = at, shape: tuple[int, ...] = shape) -> Any:
-                found = self.loss(x.reshape(shape), penalty, at)
-                return found.value, found.gradient.ravel()
-
-            options = {"maxiter": _STEPS}
-            found = minimize(loss, steps.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-            steps = found.x.reshape(shape)
+            bins = self.violation.centres(self.basis @ np.cumsum(steps, axis=1).ravel(), _BINS)
+            start, args = steps.ravel(), (bins[spread_out(bins)],)
+            optimum = minimize(loss, start, args, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            steps = optimum.x.reshape(shape)
         return steps
 
     def released(self, steps: Array, penalty: float, levels: int) -> AlignedScore:
@@ -269,11 +270,11 @@ def _knots(s: Array, weight: Array) -> Array:
 
     Where few scores differ, more knots lie on the lines between them.
     """
-    own = weight > 0
-    few = own.sum() < 2 * _KNOTS
-    at = centres(s, _KNOTS) if few else centres(s[own], _KNOTS, weight[own])
-    at = at[spread_out(at)]
-    return np.interp(np.linspace(0, len(at) - 1, _KNOTS), np.arange(len(at)), at)
+    members = weight > 0
+    few = members.sum() < 2 * _KNOTS
+    places = centres(s, _KNOTS) if few else centres(s[members], _KNOTS, weight[members])
+    places = places[spread_out(places)]
+    return np.interp(np.linspace(0, len(places) - 1, _KNOTS), np.arange(len(places)), places)
 
 
 def _cells(u: Array, weight: Array, levels: int) -> Array:
@@ -376,7 +377,7 @@ def alignment_path(
     Returns:
         One `AlignedScore` per β.
     """
-    betas = [not_negative(one, "penalties") for one in penalties]
+    betas = [not_negative(beta, "penalties") for beta in penalties]
     if not betas or betas != sorted(betas):
         raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
@@ -398,8 +399,8 @@ class Numeric:
 
     def __getitem__(self, rows: NDArray[Any]) -> Numeric:
         """The same, only these rows."""
-        own = None if self.weight is None else self.weight[rows]
-        return replace(self, y=self.y[rows], s=self.s[rows], z=self.z[rows], weight=own)
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, y=self.y[rows], s=self.s[rows], z=self.z[rows], weight=weight)
 
 
 def numeric(
@@ -450,42 +451,40 @@ def inner_violations(data: Numeric, *, levels: int, cv: int = 5, random_state: i
     codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
     n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
     fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
-    parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
-    problems = [_problem(train) for train, _, _ in parts]
+    problems = [_problem(data[fold != k]) for k in range(cv)]
+    tests = [(data[fold == k], codes[fold == k]) for k in range(cv)]
     steps = [problem.start() for problem in problems]
     for penalty in PENALTIES:
-        steps = [one.descend(at, penalty) for one, at in zip(problems, steps, strict=True)]
         v = []
-        for problem, at, (_, test, z) in zip(problems, steps, parts, strict=True):
-            out = problem.released(at, penalty, levels).coded(test.s, test.z)
+        for k, (problem, (test, z)) in enumerate(zip(problems, tests, strict=True)):
+            steps[k] = problem.descend(steps[k], penalty)
+            out = problem.released(steps[k], penalty, levels).coded(test.s, test.z)
             v.append(rank_violation(test.y, out.astype(np.float64), z, n_codes, test.weight))
         yield float(np.mean(v))
 
 
 def least_penalty(asked: float, violations: Iterable[float]) -> float:
     """The least of the `PENALTIES` whose violation, of `inner_violations`, is within a budget."""
-    found = []
+    least = np.inf
     for penalty, violation in zip(PENALTIES, violations, strict=False):
         if violation <= asked:
             return penalty
-        found.append(violation)
-    least = min(found)
+        least = min(least, violation)
     raise InfeasibleError(
         f"With these rows no rising map is expected to keep v ≤ {asked:g} on unseen rows: the "
         f"least is {least:.2g}. Ask for that or more, pass fewer `levels`, or bring more rows.",
         {"violation": least},
-        float("nan"),
     )
 
 
 def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) -> list[AlignedScore]:
     """The scores of rising β, of checked rows."""
     problem = _problem(data)
-    steps, found = problem.start(), []
+    steps, path = problem.start(), []
     for penalty in penalties:
         steps = problem.descend(steps, penalty)
-        found.append(problem.released(steps, penalty, levels))
-    return found
+        path.append(problem.released(steps, penalty, levels))
+    return path
 
 
 def _problem(data: Numeric) -> RisingMaps:

@@ -23,6 +23,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from separatrix.core.numerics import weighted_quantiles
+from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, check_joint
 
@@ -114,12 +115,12 @@ def blind_scores(
     features = _features(joint, knots)
     few = np.random.default_rng(0).permutation(len(plain))[:_ROWS]
     climb = _Climb(features[few], cell[few], weight[few], 2 * groups)
-    theta, found = np.tile(knots, groups), []
+    theta, scores = np.tile(knots, groups), []
     for penalty in sorted(penalties):
         theta = climb.run(theta, float(penalty))
         line = _calibrated(features @ theta, y, weight)
-        found.append(BlindScore(knots, theta.reshape(groups, -1), *line, float(penalty)))
-    return found
+        scores.append(BlindScore(knots, theta.reshape(groups, -1), *line, float(penalty)))
+    return scores
 
 
 class _Climb:
@@ -143,14 +144,8 @@ class _Climb:
             edges = edges + 1e-6 * np.arange(len(edges))
             width = np.diff(np.r_[2 * edges[0] - edges[1], edges, 2 * edges[-1] - edges[-2]])
             soft = _SOFT * np.maximum(np.minimum(width[1:], width[:-1]), 1e-3)
-            theta = minimize(
-                self._value,
-                theta,
-                args=(edges, soft, penalty),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": _STEPS},
-            ).x
+            args, options = (edges, soft, penalty), {"maxiter": _STEPS}
+            theta = minimize(self._value, theta, args, jac=True, method="L-BFGS-B", options=options).x
         return theta
 
     def _value(self, theta: Array, edges: Array, soft: Array, penalty: float) -> tuple[float, Array]:
@@ -161,16 +156,13 @@ class _Climb:
         full = np.hstack([self.mass[:, None], over, np.zeros((self.cells, 1))])
         table = np.maximum(full[:, :-1] - full[:, 1:], 0.0)  # P(y, z, bin)
         half = self.cells // 2
-        of_y = table.reshape(2, half, -1).sum(1)
-        pooled = of_y / self.prior[:, None]
-        below = np.cumsum(pooled[0]) - 0.5 * pooled[0]
-        above = 1.0 - np.cumsum(pooled[1]) + 0.5 * pooled[1]
-        here = self.mass > 0
-        rates = table / np.where(here, self.mass, 1.0)[:, None]
+        pooled = table.reshape(2, half, -1).sum(1) / self.prior[:, None]
+        to_pooled, occurs = area_slope(pooled), self.mass > 0
+        rates = table / np.where(occurs, self.mass, 1.0)[:, None]
         ratio = np.log(np.maximum(rates, _TINY) / np.maximum(np.repeat(pooled, half, 0), _TINY))
-        ratio[~here] = 0.0
-        gain = np.repeat(np.stack([above, below]) / self.prior[:, None], half, 0) - penalty * ratio
-        value = float(pooled[1] @ below - penalty * (table * ratio).sum())
+        ratio[~occurs] = 0.0
+        gain = np.repeat(to_pooled / self.prior[:, None], half, 0) - penalty * ratio
+        value = float(pooled[1] @ to_pooled[1] - penalty * (table * ratio).sum())
         step = np.diff(gain, axis=1)[self.cell] * above_edge * (1.0 - above_edge) / soft
         return -value, -((self.weight * step.sum(1)) @ self.features)
 
@@ -181,21 +173,22 @@ def _features(joint: Array, knots: Array) -> Array:
     s = joint[:, 1] / np.maximum(of_z, _TINY)
     place = np.clip(np.searchsorted(knots, s, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((s - knots[place]) / (knots[place + 1] - knots[place]), 0.0, 1.0)
-    found = np.zeros((*of_z.shape, len(knots)))
-    np.put_along_axis(found, place[..., None], ((1.0 - share) * of_z)[..., None], -1)
-    np.put_along_axis(found, place[..., None] + 1, (share * of_z)[..., None], -1)
-    return found.reshape(len(joint), -1)
+    hats = np.zeros((*of_z.shape, len(knots)))
+    np.put_along_axis(hats, place[..., None], ((1.0 - share) * of_z)[..., None], -1)
+    np.put_along_axis(hats, place[..., None] + 1, (share * of_z)[..., None], -1)
+    return hats.reshape(len(joint), -1)
 
 
 def _calibrated(r: Array, y: NDArray[np.intp], weight: Array) -> tuple[Array, Array]:
     """P(Y=1 | r) as a rising line: means of cells of equal weight, pooled where they fall."""
     order = np.argsort(r, kind="stable")
-    share = np.cumsum(weight[order]) / weight.sum()
-    cell = np.minimum((share * _CELLS).astype(np.intp), _CELLS - 1)
-    total = np.bincount(cell, weight[order], _CELLS)
-    kept = total > 0
-    yes = np.bincount(cell, weight[order] * y[order], _CELLS)[kept] / total[kept]
-    place = np.bincount(cell, weight[order] * r[order], _CELLS)[kept] / total[kept]
-    rising = isotonic_regression(yes, weights=total[kept]).x
+    r, y, w = r[order], y[order], weight[order]
+    cell = np.minimum((np.cumsum(w) / weight.sum() * _CELLS).astype(np.intp), _CELLS - 1)
+    total = np.bincount(cell, w, _CELLS)
+    filled = total > 0
+    total = total[filled]
+    yes = np.bincount(cell, w * y, _CELLS)[filled] / total
+    place = np.bincount(cell, w * r, _CELLS)[filled] / total
+    rising = isotonic_regression(yes, weights=total).x
     first = np.r_[True, np.diff(place) > 0]
     return place[first], np.asarray(rising)[first]

@@ -68,21 +68,19 @@ def rising_kernel(edges: Array, target: Array) -> Array:
                [0.2, 0.8]])
     """
     length, goal = edges.sum(1), target.sum(1)
-    at, ends = np.r_[0.0, np.cumsum(length)], np.r_[0.0, np.cumsum(goal)]
-    above = np.interp(ends, at, np.r_[0.0, np.cumsum(edges[:, 1])])
+    starts, ends = np.r_[0.0, np.cumsum(length)], np.r_[0.0, np.cumsum(goal)]
+    above = np.interp(ends, starts, np.r_[0.0, np.cumsum(edges[:, 1])])
     touch = np.flatnonzero(above - np.r_[0.0, np.cumsum(target[:, 1])] <= _TOUCH)
     touch = np.unique(np.r_[0, touch, len(target)])
     kernel = np.zeros((len(edges), len(target)))
     for first, last in pairwise(touch.tolist()):
-        low = np.maximum(at[:-1], ends[first] if first else 0.0)
-        high = np.minimum(at[1:], ends[last] if last < len(target) else at[-1])
-        part = np.clip((high - low) / np.where(length > 0, length, 1.0), 0.0, 1.0)
-        bins = np.flatnonzero(part > 0)
-        if not len(bins):
-            continue
-        own = edges[bins] * part[bins, None]
-        block = _block(own, target[first:last])
-        kernel[bins, first:last] += part[bins, None] * block
+        low = np.maximum(starts[:-1], ends[first])
+        high = np.minimum(starts[1:], ends[last] if last < len(target) else starts[-1])
+        share = np.clip((high - low) / np.where(length > 0, length, 1.0), 0.0, 1.0)[:, None]
+        bins = np.flatnonzero(share > 0)
+        if len(bins):
+            block = _block(edges[bins] * share[bins], target[first:last])
+            kernel[bins, first:last] += share[bins] * block
     return kernel / kernel.sum(1, keepdims=True)
 
 
@@ -115,15 +113,14 @@ def _entropic(edges: Array, target: Array) -> Array:
     rho, level = edges[:, 1] / w, target[:, 1] / goal
     middle = (w @ rho) / w.sum()
     spread = np.sqrt(w @ (rho - middle) ** 2 / w.sum())
-    rho, level = (rho - middle) / spread, (level - middle) / spread
+    rho, level = (rho - middle) / spread, (level - middle) / spread  # standardised: the dual is then well scaled
     moments = np.concatenate([goal, goal * level])
     noise = max(1.0 - goal @ level**2 / goal.sum(), 1e-3)
     dual = np.concatenate([np.log(goal) - 0.5 * level**2 / noise, level / noise])
     m = len(goal)
     value, kernel = _dual(dual, w, rho, moments, m)
     for _ in range(_STEPS):
-        one, two = w @ kernel, (w * rho) @ kernel
-        slope = np.concatenate([one, two]) - moments
+        slope = np.concatenate([w @ kernel, (w * rho) @ kernel]) - moments
         if (np.abs(slope) <= _MARGIN_ERROR * np.r_[goal, goal]).all():
             break
         hessian = np.zeros((2 * m, 2 * m))
@@ -142,13 +139,13 @@ def _entropic(edges: Array, target: Array) -> Array:
             break
         fall, size = float(slope @ step), 1.0
         while size > 1e-6:
-            trial, found = _dual(dual + size * step, w, rho, moments, m)
+            trial, trial_kernel = _dual(dual + size * step, w, rho, moments, m)
             if trial <= value + 1e-4 * size * fall + 1e-16:
                 break
             size *= 0.4
         else:
             break
-        dual, value, kernel = dual + size * step, trial, found
+        dual, value, kernel = dual + size * step, trial, trial_kernel
     return kernel
 
 
@@ -189,18 +186,18 @@ def arc_kernel(edges: Array, target: Array) -> Array:
         while right and b[right[-1]] * alpha >= a[right[-1]] * beta:
             left.append(right.pop())
         while need > 0.0 and (left or right):
-            one, two = left[-1] if left else -1, right[-1] if right else -1
-            take_one, take_two = rest[one] if left else 0.0, rest[two] if right else 0.0
+            steep, flat = left[-1] if left else -1, right[-1] if right else -1
+            take_steep, take_flat = rest[steep] if left else 0.0, rest[flat] if right else 0.0
             if left and right:  # otherwise no more than a rounding is still to be taken
-                above, below = b[one] * alpha - a[one] * beta, a[two] * beta - b[two] * alpha
-                if take_one * above <= take_two * below:
-                    take_two = take_one * above / below
+                above, below = b[steep] * alpha - a[steep] * beta, a[flat] * beta - b[flat] * alpha
+                if take_steep * above <= take_flat * below:
+                    take_flat = take_steep * above / below
                 else:
-                    take_one = take_two * below / above
-            length = take_one * (a[one] + b[one]) + take_two * (a[two] + b[two])
+                    take_steep = take_flat * below / above
+            length = take_steep * (a[steep] + b[steep]) + take_flat * (a[flat] + b[flat])
             scale = min(1.0, need / length) if length > 0.0 else 1.0
             need = need - length if scale == 1.0 else 0.0
-            for side, j, take in ((left, one, scale * take_one), (right, two, scale * take_two)):
+            for side, j, take in ((left, steep, scale * take_steep), (right, flat, scale * take_flat)):
                 if side:
                     kernel[j, i] += take
                     rest[j] = max(rest[j] - take, 0.0)

@@ -64,7 +64,8 @@ from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.numbers import one_number
-from separatrix.core.numerics import best_partition
+from separatrix.core.numerics import best_partition, midpoints
+from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
 from separatrix.optimum.roc.decisions import group_curves
@@ -184,10 +185,10 @@ class SeparatedScore(Score):
             scores: array (n,), or posteriors (n, 2).
             sensitive_features: the group of each row; one that was not fitted is an error.
         """
-        rows, bins = self._bins(scores, sensitive_features)
+        members, bins = self._bins(scores, sensitive_features)
         q = np.empty((len(bins), self.kernels[0].shape[1]))
-        for k, here in enumerate(rows):
-            q[here] = self.kernels[k][bins[here]]
+        for rows, kernel in zip(members, self.kernels, strict=True):
+            q[rows] = kernel[bins[rows]]
         return q
 
     def transform(
@@ -213,10 +214,10 @@ class SeparatedScore(Score):
 
     def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
         """The level of each row for given coins in [0, 1), array (n,)."""
-        rows, bins = self._bins(scores, sensitive_features)
+        members, bins = self._bins(scores, sensitive_features)
         place = np.empty(len(bins), dtype=np.intp)
-        for k, here in enumerate(rows):
-            place[here] = _draw(self.kernels[k], bins[here], coin[here])
+        for rows, kernel in zip(members, self.kernels, strict=True):
+            place[rows] = _draw(kernel, bins[rows], coin[rows])
         return np.asarray(self.levels[place])
 
     def threshold(self, cost: Costs) -> SeparatedDecision:
@@ -266,12 +267,11 @@ class SeparatedScore(Score):
         """The rows of each group, and every row's bin."""
         s = binary_score(scores)
         codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
-        rows, bins = [], np.empty(len(s), dtype=np.intp)
-        for k, cut in enumerate(self.thresholds):
-            here = np.flatnonzero(codes == k)
-            bins[here] = np.searchsorted(-cut, -s[here], side="left")
-            rows.append(here)
-        return rows, bins
+        members = [np.flatnonzero(codes == k) for k in range(len(self.groups))]
+        bins = np.empty(len(s), dtype=np.intp)
+        for rows, cut in zip(members, self.thresholds, strict=True):
+            bins[rows] = np.searchsorted(-cut, -s[rows], side="left")
+        return members, bins
 
     def _repr_html_(self) -> str:
         return preformatted(self)
@@ -424,8 +424,7 @@ def separation_path(
                 f"`borrow` compares odds and needs probabilities, got scores from {s.min():.4g} to "
                 f"{s.max():.4g}. Pass probabilities, or borrow=False."
             )
-        known = group_curves_borrowing(ScoreTable.from_rows(s, y, z, w))
-        curves, mass = known.curves, known.mass
+        curves, mass, *_ = group_curves_borrowing(ScoreTable.from_rows(s, y, z, w))
     else:
         curves, mass = group_curves(s, y, z, w, len(groups))
     steps = _steps(curves)
@@ -538,12 +537,11 @@ class _Problem:
         """J and ∂J/∂K."""
         rates = self.rates(kernel)
         mean = np.einsum("zyi,zy->yi", rates, self.share)
-        below = np.cumsum(mean[0]) - 0.5 * mean[0]
-        above = 1.0 - np.cumsum(mean[1]) + 0.5 * mean[1]
+        to_mean = area_slope(mean)
         ratio = np.log(np.maximum(rates, _TINY)) - np.log(np.maximum(mean, _TINY))
         price = self.penalty * self.mass[:, :, None] * ratio
-        value = float(mean[1] @ below - (price * rates).sum())
-        return value, np.matmul(self.edges, self.share[:, :, None] * np.stack([above, below]) - price)
+        value = float(mean[1] @ to_mean[1] - (price * rates).sum())
+        return value, np.matmul(self.edges, self.share[:, :, None] * to_mean - price)
 
     def climb(self, start: Array) -> Array:
         """Accelerated mirror ascent from a kernel."""
@@ -553,7 +551,7 @@ class _Problem:
             ahead = now + run / (run + 3.0) * (now - before)
             kernel = softmax(ahead, axis=-1)
             value, slope = self.slope(kernel)
-            if value < last and run:
+            if value < last and run:  # the extrapolation overshot: restart it from here
                 before, run, last = now, 0, -np.inf
                 continue
             logits = ahead + self.step * slope
@@ -588,7 +586,7 @@ def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
     total = joint.sum(-1).ravel()
     order = np.argsort(joint[:, :, 1].ravel() / np.maximum(total, _TINY), kind="stable")
     levels = _LEVELS if soft else len(total)
-    middle = (np.cumsum(total[order]) - 0.5 * total[order]) / total.sum()
+    middle = midpoints(total[order]) / total.sum()
     level = np.empty(len(total), dtype=np.intp)
     level[order] = np.minimum(levels * middle, levels - 1) if soft else np.arange(levels)
     start = np.full((len(total), levels), soft / levels)
@@ -599,9 +597,9 @@ def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
 def _score(exact: SeparatedScore, problem: _Problem, kernel: Array) -> SeparatedScore:
     """Levels in the order of their posterior, which can only raise AUROC; empty ones dropped."""
     pooled = np.einsum("zyi,zy->yi", problem.rates(kernel), problem.mass)
-    kept = np.flatnonzero(pooled.sum(0) > 1e-9)
-    kept = kept[np.argsort(pooled[1, kept] / pooled[:, kept].sum(0), kind="stable")]
-    kernel = np.maximum(kernel[:, :, kept], _TINY)
+    levels = np.flatnonzero(pooled.sum(0) > 1e-9)
+    levels = levels[np.argsort(pooled[1, levels] / pooled[:, levels].sum(0), kind="stable")]
+    kernel = np.maximum(kernel[:, :, levels], _TINY)
     kernel = kernel / kernel.sum(-1, keepdims=True)
     table = problem.rates(kernel).transpose(1, 0, 2) * problem.mass.T[:, :, None]
     kernels = tuple(kernel[z, :k] for z, k in enumerate(problem.bins))
