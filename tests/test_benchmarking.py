@@ -88,6 +88,14 @@ def test_the_paper_by_one_command_resumes(tmp_path):
     assert "adult: the paper's rows and ours" in (tmp_path / "paper.md").read_text()
 
 
+def test_folds_that_were_asked_for_are_those_of_a_quick_look(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(benchmarking, "grid", lambda *_, folds, **__: asked.append(folds) or [])
+    for folds in (3, None):
+        list(benchmarking._run({"adult": []}, tmp_path, True, folds, 0, {}, benchmarking.ALL_CORES))
+    assert asked == [3, 2]
+
+
 def test_a_recipe_is_named_after_its_method():
     (job,) = benchmarking._jobs(["cmi:score"], quick=False)
     assert (job.method, job.recipe, job.made().level) == ("cmi", "score", "score")

@@ -89,7 +89,7 @@ def test_audit_of_numbers(tmp_path):
     page = tmp_path / "page.html"
     done = run(*asked, "--sensitive", "sex", "--html", page, "--fail-above", "violation_lower=0.001")
     assert done.returncode == 3
-    assert done.stdout.startswith("Among people with the same outcome, predictions for m")
+    assert done.stdout.startswith("Among people with the same outcome, predictions for sex=m")
     assert done.stderr.startswith("separatrix: violation_lower is ")
     assert "percentile" in page.read_text(encoding="utf-8")
     done = run(*asked, "--sensitive", "age", "--numeric-sensitive", "--json")

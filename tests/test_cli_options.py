@@ -117,6 +117,10 @@ def test_completion_is_offered():
         ("trace synthetic --folds 1 --out f", "--folds must be between 3 and"),
         ("benchmark synthetic --jobs 0 --out f", "--jobs must be a number of processes"),
         ("predict none t.csv --out o.csv", "There is no folder 'none'. Pass one that"),
+        ("trace t.cvs --target y --sensitive z --out f", "Did you mean 't.csv'?"),
+        ("trace adlut --out f", "Did you mean 'adult'?"),
+        ("select f --max-eo-gap 0.1 --maximize accurracy --out m", "got 'accurracy'. Did you mean 'accuracy'"),
+        ("audit t.csv --target y --sensitive z --prediction u --fail-above eogap=1", "Did you mean 'eo_gap'?"),
         ("monitor t.csv", "'t.csv' cannot be read as the state of a Monitor"),
     ],
 )
@@ -143,6 +147,16 @@ def test_the_status_of_a_command_is_that_of_the_process(more, status, table, tmp
     with pytest.raises(SystemExit) as stop:
         main()
     assert (stop.value.code or 0) == status
+
+
+def test_an_audit_of_predictions_without_the_outcome_names_the_option_that_copies_it(tmp_path, monkeypatch, capsys):
+    (tmp_path / "decisions.csv").write_text("decision,decided_by_coin,score\nyes,True,0.7\n")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["audit", "decisions.csv", "--target", "hired", "--sensitive", "sex", "--prediction", "decision"]
+    monkeypatch.setattr(sys, "argv", ["separatrix", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    assert "`separatrix predict --keep` copies" in capsys.readouterr().err
 
 
 def test_commands_are_listed_in_the_order_of_their_use():

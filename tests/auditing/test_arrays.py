@@ -105,7 +105,7 @@ def test_several_sensitive_columns_make_an_intersection(rows):
     joined = sx.audit(y, u, sensitive_features=[f"{p}{q}" for p, q in zip(z, other, strict=True)])
     assert a.violation == pytest.approx(joined.violation, abs=1e-14)
     assert a.table.groups[0] == ("a", 0)
-    assert "a & 0" in str(a)
+    assert "z=a & other=0" in str(a)
     array = sx.audit(y, u, sensitive_features=frame.astype(str).to_numpy())
     assert array.violation == pytest.approx(a.violation)
 

@@ -38,6 +38,26 @@ ENGINES = {
 }
 
 
+def test_groups_carry_the_name_of_their_column():
+    by_name = sx.audit(FRAME, target="y", prediction="u", sensitive_features=["sex"])
+    by_series = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME["sex"])
+    nameless = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME["sex"].to_numpy())
+    assert "Y = yes, sex=f" in str(by_name)
+    assert str(by_name) == str(by_series)
+    assert "Y = yes, f" in str(nameless)
+    assert by_name.to_dict()["sensitive_columns"] == ["sex"]
+    both = sx.audit_score(FRAME, target="y", prediction="p", sensitive_features=["sex", "race"])
+    assert "sex=f & race=p" in str(both)
+
+
+def test_a_cell_without_rows_is_said_before_the_gap():
+    gone = (FRAME["y"] == "yes") & (FRAME["sex"] == "m")
+    a = sx.audit(FRAME[~gone], target="y", prediction="u", sensitive_features="sex")
+    assert str(a).startswith("No rows show (label, group) (yes, sex=m): that part of the gap is not known.")
+    whole = sx.audit(FRAME, target="y", prediction="u", sensitive_features="sex")
+    assert str(whole).startswith("Given the same outcome, groups differ by")
+
+
 def facts(a: sx.Audit, close=lambda value, **_: value) -> dict:
     """What audits of the same rows have in common, cell by cell, so that a failure names the
     cells.

@@ -144,7 +144,7 @@ def test_scores_that_are_no_probabilities_are_counted_between_their_ends(frame):
 def test_parts_of_a_frame_add_up_to_its_audit(frame, of_arrays):
     tables = [count_score_rows(frame[i::3], y="y", z="sex", score="p") for i in range(3)]
     added = ScoreAudit.from_table(tables[0] + tables[1] + tables[2])
-    assert added.to_dict() == of_arrays.to_dict()
+    assert added.to_dict() | {"sensitive_columns": ["sex"]} == of_arrays.to_dict()
 
 
 def test_files_give_the_audit_of_their_arrays(frame, of_arrays, tmp_path):
@@ -179,7 +179,7 @@ def test_html_escapes_names_and_draws_a_curve_per_group(frame):
 def test_the_picture_draws_every_groups_curve(of_arrays):
     ax = of_arrays.plot()
     names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert names == [f"{g} ({x:.3f})" for g, x in of_arrays.auroc_by_group.items()]
+    assert names == [f"sex={g} ({x:.3f})" for g, x in of_arrays.auroc_by_group.items()]
     assert len(ax.lines) == 1 + 2 * 2
     assert of_arrays.plot(ax) is ax
     mpl.pyplot.close(ax.figure)

@@ -78,7 +78,7 @@ def test_a_short_row_is_an_error() -> None:
 
 
 def test_a_missing_column_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"rows\.csv has no column 'age'. Did you mean 'a'"):
+    with pytest.raises(DataError, match=r"rows\.csv has no column 'age'. There are 'a', 'b'."):
         read_csv(["a,b", "1,2"], source="rows.csv", only=["age"])
 
 

@@ -80,7 +80,7 @@ def test_what_becomes_of_each_column() -> None:
     )
     assert data.card.dropped == (
         *("`id`: left out, as you asked.", "`row`: left out, as you asked.", "`remark`: left out, as you asked."),
-        *("`country`: constant.", "`empty`: constant."),
+        *("`country`: left out, constant.", "`empty`: left out, constant."),
     )
     assert (data.labels, data.groups) == ((0, 1), ("f", "m"))
     assert data.y.tolist() == TABLE["hired"]

@@ -146,7 +146,7 @@ def test_notes_say_what_was_done_to_columns() -> None:
     }
     with pytest.warns(UserWarning, match=r"`seen` \(dates that are not in ISO form"):
         data = datasets.from_frame(columns, target="hired", sensitive="z", cap=20)
-    assert data.card.dropped == ("`seen`: dates that are not in ISO form such as 2024-03-31.",)
+    assert data.card.dropped == ("`seen`: left out, dates that are not in ISO form such as 2024-03-31.",)
     assert data.card.notes == (
         '`town`: the 20 most frequent of its 60 levels are used; the others are joined as "(other)".',
     )

@@ -141,6 +141,10 @@ def test_a_budget_that_binds_brings_a_rule_and_is_kept_or_refused():
     named = clone(model).fit(X, y, sensitive_features=np.array(["f", "m"])[z])
     assert set(named.thresholds_["group"]) == {"f", "m"}
     assert table["coin_share"].between(0, 1).all()
+    named = clone(model).fit(X, y, sensitive_features=np.array(["f", "m"])[z])
+    assert set(named.thresholds_["group"]) == {"f", "m"}
+    with pytest.raises(InputError, match="between 0 and 1, got 5"):
+        model.with_budget(max_eo_gap=5)
     wide = model.with_budget(max_eo_gap=0.5)
     assert (wide.choice_, model.choice_) == ("plain", "group rule")
     assert wide.thresholds_["threshold"].tolist() == [0.5]

@@ -40,6 +40,13 @@ def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
+def test_options_of_an_engine_are_refused_for_rows_in_memory():
+    s, y, z = rows(0, 300)
+    for options in ({"bins": "x"}, {"span": 3}):
+        with pytest.raises(InputError, match=f"`{next(iter(options))}` is for lazy frames and files"):
+            limit_of(s, y, z, **options)
+
+
 def regions_of(best: Limit) -> Regions:
     return Regions([curve.rates[curve.hull] for curve in best.solver.curves], best.solver.mass.T)
 

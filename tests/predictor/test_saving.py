@@ -72,6 +72,14 @@ def test_loading_needs_no_torch(folder, tmp_path):
     assert done.stdout.strip() == "(1, 2)", done.stderr
 
 
+def test_the_card_names_the_column_of_the_groups(mixture, tmp_path):
+    named = replace(mixture, grouping=Grouping(("sex",), mixture.groups))
+    named.save(tmp_path / "model")
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert f"- groups: {', '.join(f'sex={group}' for group in mixture.groups)}" in card
+    assert "- uses the group to predict: yes, the column sex" in card
+
+
 def test_the_card_says_what_it_is_and_escapes_the_users_words(mixture, tmp_path):
     evil = replace(mixture, groups=("f", "<script>alert(1)</script>|x"), about={"card": {"title": "*bold* <b>"}})
     evil.save(tmp_path / "model")

@@ -206,6 +206,25 @@ def test_the_alarm_names_the_label_and_the_group():
     assert "with label yes, group f gets yes in " in str(monitor.report())
 
 
+def test_the_alarm_of_a_gap_is_about_the_rates_of_that_gap():
+    """Parity is about decisions whatever the label is; the gap of one label about that label."""
+    rng, n = np.random.default_rng(8), 8_000
+    z = rng.choice(["f", "m"], n)
+    y = np.where(rng.random(n) < np.where(z == "f", 0.2, 0.8), "yes", "no")
+    # of the few f with yes most are rejected, which is most of v, but m get yes far more often
+    u = np.where((y == "yes") & (z == "f") & (rng.random(n) < 0.7), "no", y)
+    cells = {}
+    for budget in ("max_parity_gap", "max_fpr_gap"):
+        monitor = Monitor(reference(), **{budget: 0.05})
+        monitor.update(y, u, sensitive_features=z)
+        cells[budget] = monitor.report().cell
+    parity = cells["max_parity_gap"]
+    assert parity.label is None
+    assert parity.rate == pytest.approx((u[z == parity.group] == parity.prediction).mean(), abs=0.03)
+    assert str(parity).startswith("group ")
+    assert cells["max_fpr_gap"].label == "no"
+
+
 def drifting(rng, n, share, rate):
     """U ⟂ Z | Y at every moment: the rate is that of the time, not of the group."""
     z = np.where(rng.random(n) < share, "f", "m")

@@ -41,6 +41,7 @@ class AuditResult(ABC):
         estimable: whether every cell would hold 5 rows or more with the label's own rates, as the
             correction and the interval need.
         notes: what the reader must know about these numbers, one sentence each.
+        sensitive_columns: names of the columns of groups, where they have names.
     """
 
     table: CountTable = field(repr=False)
@@ -49,6 +50,7 @@ class AuditResult(ABC):
     p_value: float
     estimable: bool
     notes: tuple[str, ...]
+    sensitive_columns: tuple[str, ...] = ()
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +109,12 @@ class CertifiedAudit(AuditResult):
     def promise(self) -> str:
         """What `violation_upper` promises, in plain words."""
         return certificates.promise(self.guarantee, self.composition)
+
+    @property
+    def unseen(self) -> str:
+        """The cells (label, group) without rows by name, whose rates are not known; or empty."""
+        cells = _empty_cells(self.table)
+        return named_cells(self.table.labels, self.table.groups, cells, self.sensitive_columns)
 
     def _plain(self, *left_out: str) -> dict[str, Any]:
         """What both have, as plain Python values."""
@@ -189,7 +197,7 @@ def _sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     """What has no interval, and which cells are small, in sentences."""
     notes = []
     rows = table.counts.sum(2)
-    empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
+    empty = _empty_cells(table)
     small = np.argwhere((rows > 0) & (table.effective_rows < SMALL)).tolist()
     if not noise.estimable:
         notes.append(_no_interval(table, noise))
@@ -205,6 +213,12 @@ def _sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
             "intervals and bounds let these rates be anything from 0 to 1."
         )
     return tuple(notes)
+
+
+def _empty_cells(table: CountTable) -> list[tuple[int, int]]:
+    """The cells (label, group) without rows, of labels that have some."""
+    rows = table.counts.sum(2)
+    return [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
 
 
 def _no_interval(table: CountTable, noise: inference.Noise) -> str:
@@ -227,7 +241,9 @@ def _no_interval(table: CountTable, noise: inference.Noise) -> str:
     )
 
 
-def named_cells(known: Sequence[Hashable], groups: Sequence[Hashable], cells: Sequence[Any]) -> str:
+def named_cells(
+    known: Sequence[Hashable], groups: Sequence[Hashable], cells: Sequence[Any], columns: Sequence[str] = ()
+) -> str:
     """Cells (label, group) by name, four of them at most."""
-    named = [f"({known[y]}, {group_name(groups[z])})" for y, z in cells[:4]]
+    named = [f"({known[y]}, {group_name(groups[z], columns)})" for y, z in cells[:4]]
     return ", ".join(named) + (", …" if len(cells) > 4 else "")

@@ -10,6 +10,7 @@ from separatrix.auditing.base import named_cells
 from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
+from separatrix.core.counts import suggestion
 from separatrix.core.measures import METRICS
 from separatrix.errors import InputError
 from separatrix.statistics.gaps import unseen_cells
@@ -43,9 +44,9 @@ def parse_ceilings(texts: Sequence[str], names: Sequence[str], option: str = "--
         name = name.strip()
         if name not in names:
             other = " It is a minimum: pass it to --fail-below." if name in FLOOR_NAMES else ""
+            near = suggestion(name, names) or f"There are {', '.join(names)}."
             raise InputError(
-                f"{option} knows no value {name!r}.{other} There are {', '.join(names)}. Write "
-                f"NAME=VALUE, such as {names[0]}=0.05."
+                f"{option} knows no value {name!r}.{other or f' {near}'} Write NAME=VALUE, such as {names[0]}=0.05."
             )
         try:
             value = float(number)

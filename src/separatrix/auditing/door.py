@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.auditing.tables import count_rows, count_score_rows, count_table
 from separatrix.columns.counting import count_scores
-from separatrix.columns.frames import named_roles
+from separatrix.columns.frames import Roles, named_roles
+from separatrix.columns.groups import group_columns
 from separatrix.columns.readers import whole_columns
 from separatrix.columns.scores import quantities
-from separatrix.columns.values import as_array
+from separatrix.columns.values import Coded, as_array
 from separatrix.core import information
 from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
@@ -79,7 +81,9 @@ def audit(
     else:
         y, z, pred, weight = roles
         table = count_rows(y_true, y=y, z=z, pred=pred, weight=weight, labels=labels)
-    return Audit.from_table(table, confidence, random_state, guarantee=guarantee, composition=composition)
+    columns = _group_names(roles, sensitive_features)
+    result = Audit.from_table(table, confidence, random_state, guarantee=guarantee, composition=composition)
+    return replace(result, sensitive_columns=columns)
 
 
 def audit_score(
@@ -134,7 +138,9 @@ def audit_score(
     else:
         y, z, column, weight = roles
         table = count_score_rows(y_true, y=y, z=z, score=column, weight=weight)
-    return ScoreAudit.from_table(table, bins, confidence, random_state, guarantee=guarantee, composition=composition)
+    columns = _group_names(roles, sensitive_features)
+    result = ScoreAudit.from_table(table, bins, confidence, random_state, guarantee=guarantee, composition=composition)
+    return replace(result, sensitive_columns=columns)
 
 
 def audit_regression(
@@ -178,6 +184,7 @@ def audit_regression(
         raise InputError("Labels and groups have `audit`; here one of them must be a number.")
     roles = named_roles(y_true, y_pred, target, prediction, sensitive_features, sample_weight)
     names = "y_true", "sensitive_features", "y_pred"
+    columns = () if numeric_sensitive else _group_names(roles, sensitive_features)
     if roles is not None:
         names = roles.words
         y_true, y_pred, sensitive_features, sample_weight = whole_columns(y_true, roles)
@@ -190,7 +197,15 @@ def audit_regression(
         sensitive="continuous" if numeric_sensitive else "groups",
         names=names,
     )
-    return ContinuousAudit.from_rows(rows, confidence, random_state)
+    return replace(ContinuousAudit.from_rows(rows, confidence, random_state), sensitive_columns=columns)
+
+
+def _group_names(roles: Roles | None, groups: Any) -> tuple[str, ...]:
+    """The names of the columns of groups; none where an array has no name."""
+    if roles is not None:
+        return tuple(roles.groups)
+    names = () if isinstance(groups, Coded) else tuple(group_columns(groups))
+    return () if any(name.startswith("sensitive_features") for name in names) else names
 
 
 def violation_score(

@@ -57,4 +57,4 @@ def _with_flags(text: str, arguments: list[str]) -> str:
         if option.opts[0].startswith("--"):
             for name in (str(option.name), *FLAGS.get(str(option.name), ())):
                 text = text.replace(f"`{name}`", option.opts[0])
-    return text
+    return text.replace('give missing its own level: `column.fillna("missing")`', 'write "missing" into those fields')

@@ -79,14 +79,20 @@ def audit(
         raise InputError("--guarantee and --composition belong to labels and groups: leave them out.")
     result: Audit | ScoreAudit | ContinuousAudit
     with working(f"Counting {file}"), readable(file) as path:
-        if score:
-            result = door.audit_score(path, prediction=prediction[0], **how, **bound)
-        elif numbers:
-            result = door.audit_regression(
-                path, prediction=prediction[0], numeric_target=regression, numeric_sensitive=numeric_sensitive, **how
-            )
-        else:
-            result = door.audit(path, prediction=prediction, **how, **bound)
+        try:
+            if score:
+                result = door.audit_score(path, prediction=prediction[0], **how, **bound)
+            elif numbers:
+                result = door.audit_regression(
+                    path, prediction=prediction[0], numeric_target=regression,
+                    numeric_sensitive=numeric_sensitive, **how,
+                )  # fmt: skip
+            else:
+                result = door.audit(path, prediction=prediction, **how, **bound)
+        except InputError as error:
+            if "has no column" in str(error) and "'decided_by_coin'" in str(error):  # of `predict`
+                raise InputError(f"{error} `separatrix predict --keep` copies columns of its input.") from error
+            raise
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
     answer(str(result), result.to_dict(), json)

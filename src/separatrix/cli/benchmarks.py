@@ -20,12 +20,12 @@ def benchmark(
     method: list[str] = typer.Option(
         [], help="Method, or cmi:score for a recipe; repeat it. By default all but exponentiated_gradient."
     ),
-    quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
+    quick: bool = typer.Option(False, "--quick", help="Few trade-offs, short training, two folds."),
     paper: bool = typer.Option(
         False, "--paper", help="Only the paper: its six datasets, methods, ablations, and paper.md."
     ),
     blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
-    folds: int = typer.Option(5, help="Cross-validation folds."),
+    folds: int | None = typer.Option(None, help="Cross-validation folds; by default 5, with --quick 2."),
     seed: int = typer.Option(0, help="Seed of folds and networks."),
     option: list[str] = typer.Option([], help="Dataset option, such as celeba.weights=PATH; repeat it."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),

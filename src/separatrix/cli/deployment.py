@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from separatrix.cli.app import JSON, answer, app, readable, say
+from separatrix.core.counts import suggestion
 from separatrix.core.measures import leading_objectives
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
@@ -57,6 +58,10 @@ def select(
     from separatrix.frontier.numeric import NumericFrontier
     from separatrix.optimum.objectives import parse_cost
 
+    known = sorted(leading_objectives())
+    if maximize not in known:
+        near = suggestion(maximize, known)
+        raise InputError(f"--maximize must be one of {', '.join(known)}, got {maximize!r}. {near}".rstrip())
     with working(f"Choosing from {folder}"):
         frontier = Frontier.load(folder)
         point: Any
@@ -122,16 +127,17 @@ def predict(
     state: int | Unset | None = check_seed(seed) if salt is None else UNSET
     if predictor.randomized and state is None:
         state = secrets.randbits(63)
-        say(
-            f"The model draws its answers: --seed {state} repeats these; with --id and --salt-file "
-            "a person always gets the same draw.",
-            err=True,
-        )
     with readable(file) as path:
         rows = predict_file(
             predictor, path, out, id_column=id_column, keep=keep, salt=salt, random_state=state,
             log=log,
         )  # fmt: skip
+    if predictor.randomized and salt is None and seed is None:
+        say(
+            f"A coin decides about some people: --seed {state} repeats these decisions; with --id and "
+            "--salt-file a person always gets the same one.",
+            err=True,
+        )
     seed = state if isinstance(state, int) else None
     answer(f"{rows:,} predictions are in {out}", {"rows": rows, "out": out, "seed": seed}, json)
 

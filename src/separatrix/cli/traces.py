@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from separatrix.cli.app import JSON, answer, app, readable, say
+from separatrix.core.counts import suggestion
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
@@ -133,7 +134,11 @@ def _open(source: str, columns: Mapping[str, Any], min_level_rows: int) -> Data:
             raise InputError(f"{source!r} is a dataset that knows its columns; --target and the like are for files.")
         return datasets.load(source)
     if not Path(source).is_file():
-        raise InputError(f"{source!r} is neither a file nor a dataset; the datasets are {', '.join(datasets.names())}.")
+        place = Path(source).parent
+        there = [str(place / file.name) for file in place.iterdir()] if place.is_dir() else []
+        near = suggestion(source, [*datasets.names(), *there])
+        hint = f". {near}" if near else f"; the datasets are {', '.join(datasets.names())}."
+        raise InputError(f"{source!r} is neither a file nor a dataset{hint}")
     if columns["target"] is None or not columns["sensitive"]:
         raise InputError(_UNNAMED.format(source))
     with warnings.catch_warnings():

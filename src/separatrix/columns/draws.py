@@ -112,7 +112,7 @@ def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None)
         )
     if ids is None and random_state is UNSET:
         raise InputError(
-            "This model draws its answer: pass `ids=` and a secret `salt=`, so that a person "
+            "A coin decides about some people: pass `ids=` and a secret `salt=`, so that a person "
             "always gets the same draw, or `random_state=` (a seed that counts rows from the first "
             "one, or None for fresh entropy)."
         )
@@ -212,7 +212,7 @@ def _key(salt: str | bytes | None) -> bytes:
             "without it anybody who knows an id can compute its draw."
         )
     raw = salt.encode() if isinstance(salt, str) else bytes(salt)
-    makes = "`secrets.token_hex(16)` makes one."
+    makes = "`python -c 'import secrets; print(secrets.token_hex(16))'` prints one."
     if len(raw) < MIN_SALT:
         raise InputError(f"`salt` must have at least {MIN_SALT} bytes, got {len(raw)}. {makes}")
     steps = bytes((b - a) % 256 for a, b in pairwise(raw))

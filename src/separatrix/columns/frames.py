@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +10,10 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 from narwhals.exceptions import NarwhalsError
 
+from separatrix.core.counts import suggestion
 from separatrix.errors import InputError, MissingExtraError
 
+_SHOWN = 20  # names of columns in an error
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 
@@ -170,11 +171,9 @@ def check_present(wanted: Sequence[str], present: Sequence[str], name: str) -> N
     """Refuse names that are not there, with those that come close."""
     for column in wanted:
         if column not in present:
-            near = get_close_matches(str(column), present, n=3, cutoff=0.5)
-            hint = f"There are {', '.join(map(repr, present[:10]))}."
-            if near:
-                hint = f"Did you mean {' or '.join(map(repr, near))}?"
-            raise InputError(f"{name} has no column {column!r}. {hint}")
+            more = f" and {len(present) - _SHOWN} more" if len(present) > _SHOWN else ""
+            there = f"There are {', '.join(map(repr, present[:_SHOWN]))}{more}."
+            raise InputError(f"{name} has no column {column!r}. {suggestion(column, present) or there}")
 
 
 def tidy(columns: dict[str, list[Any]]) -> Any:

@@ -16,13 +16,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.counts import Levels, in_order, listed
+from separatrix.core.counts import Levels, in_order, listed, suggestion
 from separatrix.errors import InputError
 
 __all__ = [
     "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "axis_of", "check_lengths",
     "check_levels", "code_levels", "encode", "in_order", "is_missing", "level_text", "listed",
-    "objects", "one_column", "row_numbers",
+    "objects", "one_column", "row_numbers", "suggestion",
 ]  # fmt: skip
 
 Codes = NDArray[np.integer[Any]]
@@ -89,9 +89,9 @@ class Coded:
         places = [position.get(level, position.get(_key(level), otherwise)) for level in self.levels]
         place = np.array(places, dtype=np.intp)
         if unknown := list(compress(self.levels, place < 0)):
+            near = suggestion(unknown[0], axis)
             raise InputError(
-                f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}: "
-                "nothing is known about it."
+                f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}. {near}".rstrip()
             )
         return place[self.codes]
 
@@ -184,6 +184,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             x = np.asarray(known.to_numpy()) if whole else np.asanyarray(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` cannot be read as an array: {error}.") from error
+    if isinstance(values, str):
+        raise InputError(f"`{name}` must be one column of values, got the text {values!r}. Pass the column itself.")
     if x.ndim == 0:
         raise InputError(f"`{name}` must be one column of values, got shape (): {values!r}.")
     return x

@@ -7,8 +7,9 @@ raw columns; here are only numbers and the names of the axes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import reduce
 
 import numpy as np
@@ -184,6 +185,17 @@ def listed(levels: Sequence[Hashable]) -> str:
     "'f', 'm'"
     """
     return ", ".join(repr(level) for level in levels[:5]) + (", …" if len(levels) > 5 else "")
+
+
+def suggestion(word: object, known: Iterable[object]) -> str:
+    """The names that come close to a misspelt one, as a question; empty where none does.
+
+    >>> suggestion("Yes", ("no", "yes")), suggestion("gender", ("sex", "age"))
+    ("Did you mean 'yes'?", '')
+    """
+    by_text = {str(name).lower(): name for name in reversed(list(known))}
+    near = get_close_matches(str(word).lower(), by_text, n=3, cutoff=0.7)
+    return f"Did you mean {' or '.join(repr(by_text[text]) for text in near)}?" if near else ""
 
 
 def union(a: Levels, b: Levels) -> Levels:

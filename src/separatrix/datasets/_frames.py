@@ -156,7 +156,7 @@ def _planned(
         if dates == "other" and not wanted and reason != "constant":
             reason = "dates that are not in ISO form such as 2024-03-31"
         if reason is not None:
-            dropped.append(f"`{column}`: {reason}.")
+            dropped.append(f"`{column}`: left out, {reason}.")
             suspicious += [f"`{column}` ({reason})"] if reason != "constant" else []
         else:
             category = Category(column, cap=cap, min_rows=min_level_rows)

@@ -70,7 +70,7 @@ def benchmark(
     chosen_methods: Sequence[str] | None = None,
     quick: bool = False,
     blind: bool = False,
-    folds: int = 5,
+    folds: int | None = None,
     seed: int = 0,
     options: Options = NO_OPTIONS,
     execution: Execution = ALL_CORES,
@@ -82,9 +82,9 @@ def benchmark(
         out: folder.
         chosen_methods: by default all but exponentiated gradient, which takes far longer, and the
             recipes "score". One recipe of a method is "cmi:score".
-        quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
+        quick: at most five trade-offs a method, a fifth of the training: a first look.
         blind: also every method on X alone, but those that need the group to predict.
-        folds, seed: of the protocol.
+        folds, seed: of the protocol; by default five folds, two with `quick`.
         options: of `datasets.load`, by dataset.
         execution: where and how it runs.
     """
@@ -96,7 +96,7 @@ def benchmark(
     results = Results.read(place)
     yield from write_tables(results, place)
     drawn = figures.draw(results, place / "figures")
-    yield f"{len(drawn)} figures in {place / 'figures'}"
+    yield f"{len(drawn)} figures in {place / 'figures'}: {', '.join(path.name for path in drawn)}"
 
 
 def paper_benchmark(
@@ -104,7 +104,7 @@ def paper_benchmark(
     out: str | Path,
     *,
     quick: bool = False,
-    folds: int = 5,
+    folds: int | None = None,
     seed: int = 0,
     options: Options = NO_OPTIONS,
     execution: Execution = ALL_CORES,
@@ -143,7 +143,7 @@ def paper_benchmark(
 
 
 def _run(
-    todo: Mapping[str, list[Job]], place: Path, quick: bool, folds: int, seed: int,
+    todo: Mapping[str, list[Job]], place: Path, quick: bool, folds: int | None, seed: int,
     options: Options, execution: Execution,
 ) -> Iterator[str]:  # fmt: skip
     """Run the jobs of each dataset that have no record yet."""
@@ -151,9 +151,9 @@ def _run(
     for name, jobs in todo.items():
         chosen = [_thinned(job, name) for job in jobs] if quick else jobs
         sources = [Source(name, options.get(name, {}))]
-        stacks += grid(sources, chosen, folds=2 if quick else folds, seed=seed)
+        stacks += grid(sources, chosen, folds=(2 if quick else 5) if folds is None else folds, seed=seed)
     records = sum(len(stack.runs) for stack in stacks)
-    yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(todo)}"
+    yield f"{', '.join(todo)}: {records:,} results, of {len(stacks):,} trainings"
     with Stages(execution.progress).stage("Training", len(stacks)) as done:
         outcome = run(stacks, place, execution, done)
     counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items()))

@@ -15,6 +15,7 @@ held-out scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _SHOWN = 9  # rows of the table
+_ENGINE_BINS, _ENGINE_SPAN = 4096, (0.0, 1.0)
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows
 
 
@@ -241,8 +243,8 @@ def limit(
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
-    bins: int = 4096,
-    span: tuple[float, float] | None = (0.0, 1.0),
+    bins: int = _ENGINE_BINS,
+    span: tuple[float, float] | None = _ENGINE_SPAN,
 ) -> Limit:
     """The best decisions that a score allows, for every budget, with a proven upper bound.
 
@@ -265,7 +267,7 @@ def limit(
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
-        bins, span: lazy frames and large files are counted by their engine, by bins of one score:
+        bins, span: only for lazy frames and files, which an engine may count by bins of one score:
             the limit is that of the score rounded down. `span=None` for scores outside 0 to 1.
 
     Returns:
@@ -304,9 +306,13 @@ def limit(
                 )
             solver: Solver = RocSolver(*histogram_curves(histogram), maximize, kind.name, histogram.groups, tolerance)
             return Limit.from_solver(solver, wanted, points, histogram.labels)
+        if not isinstance(y_true, str | Path):
+            _refuse_bins(bins, span)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if single:
             scores = as_numbers(scores, roles.predictions[0])
+    else:
+        _refuse_bins(bins, span)
     y_codes, labels = as_levels(y_true, "y_true")
     z_codes, groups = as_groups(sensitive_features)
     if len(labels) < 2:
@@ -333,6 +339,15 @@ def limit(
         law = LabelLaw(s, z_codes, weight, len(groups), exact=True)
         solver = ColumnSolver(law, groups, maximize, kind.name)
     return Limit.from_solver(solver, wanted, min(points, _POINTS_OF_MANY), labels)
+
+
+def _refuse_bins(bins: Any, span: Any) -> None:
+    """Refuse options that rows in memory do not need: each of their scores counts as it is."""
+    for name, value, usual in (("bins", bins, _ENGINE_BINS), ("span", span, _ENGINE_SPAN)):
+        if value != usual:
+            raise InputError(
+                f"`{name}` is for lazy frames and files: here every score counts as it is. Leave it out, got {value!r}."
+            )
 
 
 def _levels(levels: ArrayLike) -> Array:

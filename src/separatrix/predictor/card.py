@@ -28,7 +28,7 @@ _RULES = {
     "aligned": "none: it is a number, one of the released values",
     "posterior": "drawn from the posterior",
 }
-_TITLES = {"choice": "Why this point", "audit": "Measured at selection", "card": "Data"}
+_TITLES = {"choice": "Why this point", "audit": "Audit at selection, all folds pooled", "card": "Data"}
 
 
 def text(predictor: Predictor) -> str:
@@ -53,7 +53,7 @@ def text(predictor: Predictor) -> str:
     lines += [
         "",
         *_axes(predictor),
-        f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
+        f"- uses the group to predict: {_escape(_column(predictor)) if predictor.uses_groups else 'no'}",
         f"- throws a coin: {coin}",
     ]
     if predictor.randomized:
@@ -81,14 +81,21 @@ def text(predictor: Predictor) -> str:
 
 def _axes(predictor: Predictor) -> list[str]:
     """What is predicted, and for whom."""
-    groups = _names([group_name(group) for group in predictor.groups])
+    columns = predictor.grouping.columns if predictor.grouping else ()
+    groups = _names([group_name(group, columns) for group in predictor.groups])
     if not predictor.groups and predictor.uses_groups:
-        columns = predictor.grouping.columns if predictor.grouping else ()
         groups = f"none: the attribute is a number {' '.join(map(_escape, columns))}".rstrip()
     labels = f"labels: {_names(predictor.labels)}"
     if predictor.is_value:
         labels = f"released values: {', '.join(f'{value:.5g}' for value in predictor.labels)}"
     return [f"- {labels}", f"- groups: {groups}"]
+
+
+def _column(predictor: Predictor) -> str:
+    """That a prediction reads the group, and from which column where that is known."""
+    columns = predictor.grouping.columns if predictor.grouping else ()
+    known = columns and not columns[0].startswith("sensitive_features")
+    return f"yes, the column {' & '.join(columns)}" if known else "yes"
 
 
 def _with_errors(value: Any) -> Any:

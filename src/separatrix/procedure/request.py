@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import check_confidence
-from separatrix.core.measures import BUDGETS, OBJECTIVES, label_of
+from separatrix.core.measures import BUDGETS, METRICS, OBJECTIVES, label_of
 from separatrix.core.numbers import one_number, one_of
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost
@@ -53,6 +53,10 @@ class Request:
                 raise InputError(f"`budgets` holds {name!r}; a budget is one of {', '.join(map(repr, BUDGETS))}.")
             if not 0.0 <= one_number(most, f"max_{name}") < np.inf:
                 raise InputError(f"A budget is a number of at least 0, got {most} for {name!r}.")
+            if most > 1.0 and not METRICS[name].nats:
+                raise InputError(
+                    f"A budget on {name!r} lies between 0 and 1, got {most:g}. For {most:g} % pass {most / 100:g}."
+                )
         if isinstance(self.maximize, str) and self.maximize not in (*OBJECTIVES, "auroc"):
             names = ", ".join(repr(name) for name in OBJECTIVES if name != "cost")
             raise InputError(

@@ -188,7 +188,7 @@ class Monitor:
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     value = self._evidence.value(counts)
-                    cell = Cell.from_table(replace(self.reference, counts=counts))
+                    cell = Cell.from_table(replace(self.reference, counts=counts), self.measure)
                     self.alarm = Alarm(self.rows, rows, self.measure, value, float(evidence), needed, cell)
                     break
             return self.alarm
@@ -219,7 +219,7 @@ class Monitor:
                 recent=self._recent(),
                 evidence=self._evidence.log_e(tests.counts[closest], needed),
                 needed=needed,
-                cell=Cell.from_table(replace(table, counts=tests.counts[closest])),
+                cell=Cell.from_table(replace(table, counts=tests.counts[closest]), self.measure),
                 alarm=self.alarm,
             )
 

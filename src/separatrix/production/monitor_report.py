@@ -27,41 +27,49 @@ _SCOPE = (
     "Where rates and the shares of the groups drift together, pooled rows can show a v that no "
     "moment has; a horizon bounds the rows that a test pools."
 )
+_ONE_LABEL = {"fpr_gap": 0, "tpr_gap": 1}  # gaps of the rates of one label
 _MOST_BARS = 200
 _WIDTH, _HEIGHT, _LEFT, _TOP = 640, 200, 56, 10
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The label and group that cause most of v, and the prediction whose rate differs most there.
+    """The label and group that differ most in what is watched, and the prediction that shows it.
 
     Args:
+        label: None where the budget is about decisions whatever the label is (parity).
         rate: P(prediction | label, group).
         overall: P(prediction | label), of all groups.
     """
 
-    label: Hashable
+    label: Hashable | None
     group: Hashable
     prediction: Hashable
     rate: float
     overall: float
 
     @classmethod
-    def from_table(cls, table: CountTable) -> Cell:
-        """That cell of a table of counts."""
-        seen = table.counts.sum(-1) > 0  # where nothing differs, still a cell that has rows
-        part = np.where(seen, violation_by_cell(table.counts), -1.0)
+    def from_table(cls, table: CountTable, measure: str = "violation") -> Cell:
+        """That cell of a table of counts: of one label for a gap of its rates, of none for parity."""
+        counts, labels = table.counts, tuple(table.labels)
+        if measure == "parity_gap":
+            counts, labels = counts.sum(0, keepdims=True), (None,)
+        elif measure in _ONE_LABEL and counts[_ONE_LABEL[measure]].sum() > 0:
+            counts, labels = counts[[_ONE_LABEL[measure]]], (labels[_ONE_LABEL[measure]],)
+        seen = counts.sum(-1) > 0  # where nothing differs, still a cell that has rows
+        part = np.where(seen, violation_by_cell(counts), -1.0)
         y, z = np.unravel_index(int(part.argmax()), part.shape)
-        rates = table.counts[y, z] / table.counts[y, z].sum()
-        overall = table.counts[y].sum(0) / table.counts[y].sum()
+        rates = counts[y, z] / counts[y, z].sum()
+        overall = counts[y].sum(0) / counts[y].sum()
         away = np.abs(rates - overall)
         u = int(np.flatnonzero(away >= away.max() - 1e-12)[-1])  # of two, the last label's
-        names = table.labels[y], table.groups[z], table.predictions[u]
+        names = labels[y], table.groups[z], table.predictions[u]
         return cls(*names, float(rates[u]), float(overall[u]))
 
     def __str__(self) -> str:
+        who = "" if self.label is None else f"with label {self.label}, "
         return (
-            f"with label {self.label}, group {group_name(self.group)} gets "
+            f"{who}group {group_name(self.group)} gets "
             f"{group_name(self.prediction)} in {self.rate:.1%}, all groups in {self.overall:.1%}"
         ).replace("%", " %")
 
@@ -77,7 +85,7 @@ class Alarm:
         value: plug-in value of the measure in those rows.
         log_e_process: log E against the budget, and what was needed.
         log_needed: log of the inverse of that test's share of the error.
-        cell: the label and group that cause most of this v.
+        cell: the label and group that differ most in this measure.
     """
 
     rows: int
@@ -115,7 +123,8 @@ class Report:
         recent: plug-in value of the measure in the shortest test with at least 1,000 rows, and
             the rows of that test.
         evidence, needed: log E of the test that is closest to an alarm, and what it needs.
-        cell: the label and group that cause most of v in the rows of that test; None before.
+        cell: the label and group that differ most in the measure in the rows of that test; None
+            before.
         alarm: None, or the first alarm.
     """
 

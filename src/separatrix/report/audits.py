@@ -40,11 +40,11 @@ def decisions_page(a: Audit) -> AuditPage:
     labels = f"{len(t.labels)} labels"
     if len(t.labels) <= 4:
         labels = f"labels {', '.join(map(str, t.labels))}"
-    kind = "hard labels" if t.moments is None else "posteriors or weighted rows"
+    kind = "decisions" if t.moments is None else "posteriors or weighted rows"
     return AuditPage(
         kind="Separation audit",
-        sentence=f"Given the same outcome, {_verdict(a.eo_gap, a.eo_gap_floor, a.p_value)}",
-        headline=f"Separation audit of {t.rows:,} rows: {labels}; {_few(t.groups)}; {kind}",
+        sentence=_seen(a, f"given the same outcome, {_verdict(a.eo_gap, a.eo_gap_floor, a.p_value)}"),
+        headline=f"Separation audit of {t.rows:,} rows: {labels}; {_few(t.groups, a.sensitive_columns)}; {kind}",
         measures=measures(a),
         title="Who is affected: the largest parts of the violation",
         table=_cells(a),
@@ -92,7 +92,7 @@ def _cells(a: Audit) -> list[Row]:
     return [
         (
             f"{row['violation'] / a.violation:.0%}",
-            f"Y = {row['label']}, {group_name(row['group'])}",
+            f"Y = {row['label']}, {group_name(row['group'], a.sensitive_columns)}",
             f"{row['rows']:,.0f} rows",
             f"P(U = {row['prediction']}) = {row['rate']:.3f}",
             f"[{row['low']:.3f}, {row['high']:.3f}]",
@@ -116,9 +116,10 @@ def _away(row: dict[str, Any]) -> float:
 def _rates(a: Audit) -> Rates:
     """Rates of all predictions; of two the second tells all."""
     shown = a.table.predictions[-1:] if len(a.table.predictions) == 2 else a.table.predictions
-    rows = [row | {"group": group_name(row["group"])} for row in _rows(a) if row["prediction"] in shown]
+    names = {group: group_name(group, a.sensitive_columns) for group in a.table.groups}
+    rows = [row | {"group": names[row["group"]]} for row in _rows(a) if row["prediction"] in shown]
     title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
-    return Rates(title, list(map(group_name, a.table.groups)), rows)
+    return Rates(title, list(names.values()), rows)
 
 
 def score_page(a: ScoreAudit) -> AuditPage:
@@ -136,9 +137,9 @@ def score_page(a: ScoreAudit) -> AuditPage:
     rows = a.table.counts.sum((0, 2))
     return AuditPage(
         kind="Score audit",
-        sentence="At its worst threshold, given the same outcome, " + _verdict(a.gap, a.gap_floor, a.p_value),
+        sentence=_seen(a, f"at its worst threshold, given the same outcome, {_verdict(a.gap, a.gap_floor, a.p_value)}"),
         headline=f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; "
-        f"{_few(a.table.groups)}; {a.distinct:,} {kind}{weighted}",
+        f"{_few(a.table.groups, a.sensitive_columns)}; {a.distinct:,} {kind}{weighted}",
         measures=[
             ("largest equalized-odds gap", f"{a.gap:.4f}", place),
             ("certified gap", f"≤ {a.gap_upper:.4f}", certain),
@@ -152,7 +153,7 @@ def score_page(a: ScoreAudit) -> AuditPage:
         title=f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart",
         table=[
             (
-                group_name(group),
+                group_name(group, a.sensitive_columns),
                 f"{weight:,.0f} rows",
                 f"FPR {_rate(a.rates[group][0])}",
                 f"TPR {_rate(a.rates[group][1])}",
@@ -174,8 +175,8 @@ def _roc(a: ScoreAudit) -> Curves:
     negative, positive = a.table.labels
     curves = [
         Curve(
-            group_name(group),
-            f"{group_name(group)} ({a.auroc_by_group[group]:.3f})",
+            group_name(group, a.sensitive_columns),
+            f"{group_name(group, a.sensitive_columns)} ({a.auroc_by_group[group]:.3f})",
             curve.fpr,
             curve.tpr,
             dot=a.rates[group],
@@ -198,7 +199,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     """Of an audit of numbers."""
     kind = "a numeric outcome" if a.target == "continuous" else f"{len(a.table.labels)} labels"
     groups = a.sensitive == "groups"
-    who = _few(a.groups) if groups else "a continuous attribute, shown by its quarters"
+    who = _few(a.groups, a.sensitive_columns) if groups else "a continuous attribute, shown by its quarters"
     low, high = a.violation_interval
     sure = _sure(a)
     shape, what = a.resolution, "groups" if groups else "bins of the attribute"
@@ -223,7 +224,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
         headline=f"Separation audit of {a.rows:,} rows: {kind}; {who}; {a.distinct:,} distinct predictions",
         measures=rows,
         title=f"{where} among people with the same outcome: typical percentile of the prediction",
-        table=[_place(group_name(group), *a.ranks[group]) for group in a.groups[:_MOST_GROUPS]],
+        table=[_place(group_name(group, a.sensitive_columns), *a.ranks[group]) for group in a.groups[:_MOST_GROUPS]],
         columns=_RANKS,
         notes=a.notes,
         scope="The bound on v is a lower one, for large samples: v is larger wherever the bands "
@@ -249,7 +250,7 @@ def _place(group: str, rows: float, median: float, low: float, high: float, firs
 def _finding(a: ContinuousAudit) -> str:
     if not a.estimable:
         return "Nothing can be said about these predictions; the notes say why."
-    medians = {group_name(g): a.ranks[g][1] for g in a.groups}
+    medians = {group_name(g, a.sensitive_columns): a.ranks[g][1] for g in a.groups}
     low, high = (min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__))
     who = f"for {high} are typically at the {_percentile(medians[high])} percentile"
     if low != high:
@@ -268,7 +269,8 @@ def _medians(a: ContinuousAudit) -> Curves:
         x = list(range(len(curve.outcome))) if labelled else curve.outcome
         parts = curve.median, curve.low, curve.high
         middle, low, high = ([_known(at) for at in one] for one in parts)
-        curves.append(Curve(group_name(group), group_name(group), x, middle, low, high))
+        name = group_name(group, a.sensitive_columns)
+        curves.append(Curve(name, name, x, middle, low, high))
     return Curves(
         f"v ≥ {nats(a.violation_lower)} nats, {_p(a.p_value)}",
         across="outcome",
@@ -292,11 +294,18 @@ def _verdict(gap: float, floor: float, p_value: float) -> str:
     return f"groups differ by {gap:.3f} (by chance: {floor:.3f}): {found}."
 
 
-def _few(groups: Sequence[Hashable]) -> str:
+def _seen(a: Audit | ScoreAudit, finding: str) -> str:
+    """A finding as a sentence; first, where that is so, that it is not about all groups."""
+    if not a.unseen:
+        return finding[0].upper() + finding[1:]
+    return f"No rows show (label, group) {a.unseen}: that part of the gap is not known. For the others, {finding}"
+
+
+def _few(groups: Sequence[Hashable], columns: Sequence[str]) -> str:
     """The groups by name, or how many where they are more than four."""
     if len(groups) > 4:
-        return f"{len(groups)} groups"
-    return f"groups {', '.join(map(group_name, groups))}"
+        return f"{len(groups)} groups" + f" of {' & '.join(columns)}" * bool(columns)
+    return f"groups {', '.join(group_name(group, columns) for group in groups)}"
 
 
 def _sure(a: AuditResult) -> str:
@@ -352,7 +361,8 @@ def _areas(a: ScoreAudit) -> str:
     if len(known) < 2:
         return ""
     least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    return f"of groups from {known[least]:.4f} ({group_name(least)}) to {known[most]:.4f} ({group_name(most)})"
+    low, high = (f"{known[group]:.4f} ({group_name(group, a.sensitive_columns)})" for group in (least, most))
+    return f"of groups from {low} to {high}"
 
 
 def _rate(x: float) -> str:
