@@ -80,7 +80,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"start": [], "index": [], "changelog": []}
+html_sidebars = {"start": [], "index": [], "changelog": [], "paper": []}  # pages without a section
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the gallery trains
 

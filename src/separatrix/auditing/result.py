@@ -49,7 +49,7 @@ class Audit(CertifiedAudit):
             by more.
         guarantee: of the certified bounds. "finite-sample": any number of rows. "large-sample":
             a normal approximation, tighter.
-        composition: the people that `violation_upper` is about. "population": the law that the rows
+        composition: the people that `violation_upper` is about. "population": the distribution that the rows
             were drawn from. "observed": people with the observed shares of labels and groups.
         simulated_failure: how often the large-sample bound on v failed on simulated tables like
             this one, with v at the bound; None for "finite-sample".

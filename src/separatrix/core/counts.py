@@ -114,7 +114,7 @@ class CountTable:
         return float(effective_rows(self.counts.sum(), self.weight_squares.sum()))
 
     def law(self) -> Array:
-        """The empirical joint law of (Y, Z, U)."""
+        """The empirical joint distribution of (Y, Z, U)."""
         return self.counts / self.counts.sum()
 
     def __add__(self, other: CountTable) -> CountTable:

@@ -205,7 +205,7 @@ class Limit:
         if not self._binary:
             return (
                 f"{best} decisions for {len(self.labels)} labels, {len(self.groups)} groups "
-                f"({named}), on the law of the posteriors"
+                f"({named}), on the distribution of the posteriors"
             )
         return (
             f"{best} any binary decision, by {budget_named(self.budget).label}; "

@@ -154,9 +154,9 @@ class Predictor:
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> Array:
-        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn.
+        """P(U = u | x, z), (n, K): the distribution before the branch and the label are drawn.
 
-        A score has no such law that could be used in its place: then it is [1 − score, score] with
+        A score has no such distribution; then it is [1 − score, score] with
         the drawn score, and needs `random_state`, or `ids` and `salt`, as `predict` does.
         """
         if self.is_score:

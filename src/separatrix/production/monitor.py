@@ -233,7 +233,7 @@ class Monitor:
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
-        """One monitor of a stream that was dealt out to several workers.
+        """One monitor of a stream that several workers share.
 
         A merged test has the rows of all workers since their own start of it (`production.stream`).
         An alarm of a worker is kept. The error of the merged monitor is 1 − confidence if the

@@ -21,8 +21,8 @@ function axes(svg, [x0, x1, y0, y1], px, py, xs, ys, xName, yName) {
 /** A square-root scale across shows small gaps; what lies far below is counted, not drawn. */
 function drawDecisions() {
   const box = at("decisions"), [x, y] = ship().axes, all = ship().answers;
-  const [width, height, svg] = frame(box, (w) => Math.round(clamp(w * 0.68, 290, 520)), 58, `${NAMES[y]} against ${NAMES[x]}`);
-  const edge = [58, width - 14, height - 46, 12], [x0, x1, y0, y1] = edge;
+  const [width, height, svg] = frame(box, (w) => Math.round(clamp(w * 0.68, 290, 520)), 72, `${NAMES[y]} against ${NAMES[x]}`);
+  const edge = [72, width - 14, height - 46, 12], [x0, x1, y0, y1] = edge;
   const shown = all.map((a, i) => [a, i]).filter(([a]) => promised(a, x) !== null && promised(a, y) !== null && a.kind !== "drawn");
   const core = shown.filter(([a]) => ["plain", "chosen"].includes(a.kind) || (a.kind === "decisions" && a.maximize === y));
   const ends = core.flatMap(([a]) => [promised(a, y) - wrong(a, y), promised(a, y) + wrong(a, y)]);
