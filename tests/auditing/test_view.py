@@ -33,7 +33,7 @@ def test_html_holds_the_same_numbers(audit):
     html = audit._repr_html_()
     assert f"{audit.violation:.4f}" in html
     assert f"{audit.eo_gap:.4f}" in html
-    assert html.count("<svg") == 2 * 3  # one rate per label and group tells all when there are two predictions
+    assert html.count("<svg") == 2 * 3 + 1  # a rate per label and group, as there are two predictions; and the scale
     assert not re.search(r"nan|None", html)
 
 
