@@ -18,8 +18,8 @@ from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.statistics.e_process import (
     Alternatives,
+    ViolationEvidence,
     _least,
-    evidence_ceiling,
     log_e_process,
     lower_bound,
     rate_sequences,
@@ -173,7 +173,7 @@ def test_no_budget_is_the_infimum_over_rates_that_all_groups_share():
 def test_the_ceiling_is_above_the_evidence_and_below_the_likelihood_ratio(counts):
     v = float(conditional_mutual_information(counts))
     bets = Alternatives.from_reference(counts + 1, 0.005)
-    ceiling = float(evidence_ceiling(counts[None], 0.3 * v, bets)[0])
+    ceiling = float(ViolationEvidence(0.3 * v, bets).ceiling(counts[None])[0])
     assert log_e_process(counts, 0.3 * v, bets) <= ceiling + 1e-9
     assert ceiling <= counts.sum() * v + 1e-6
     assert log_e_process(counts, v, bets) <= 0.0
@@ -270,7 +270,7 @@ def test_a_label_whose_prediction_never_varies_costs_next_to_nothing():
     n = with_silent.sum()
     alone = log_e_process(told, 0.01 * n / told.sum(), Alternatives.from_reference(told, 0.01))
     assert log_e_process(with_silent, 0.01, bets) >= alone - 5.0
-    ceiling = float(evidence_ceiling(with_silent[None], 0.01, bets)[0])
+    ceiling = float(ViolationEvidence(0.01, bets).ceiling(with_silent[None])[0])
     assert log_e_process(with_silent, 0.01, bets) >= ceiling - 2.0
 
 

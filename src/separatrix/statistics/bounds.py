@@ -13,7 +13,7 @@ from scipy.special import betaincinv, expit, gammainccinv, kl_div, logit, ndtri,
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import accuracy, violation_ceiling
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import bisect, effective_rows, midpoints, quotient
 from separatrix.core.score_tables import ScoreTable, largest_gap
 
 Array = NDArray[np.float64]
@@ -90,8 +90,7 @@ def rate_intervals(table: CountTable, confidence: float = 0.95, simultaneous: bo
         low = np.maximum(mean - wide, chernoff_end(mean, budget, 0.0))
         high = np.minimum(mean + wide, chernoff_end(mean, budget, 1.0))
     else:
-        effective = np.maximum(table.effective_rows, 1.0)[:, :, None]
-        wide = np.sqrt(np.log(1.0 / error) / (2.0 * effective))
+        wide = np.sqrt(np.log(1.0 / error) / (2.0 * np.maximum(table.effective_rows, 1.0)))[:, :, None]
         low, high = mean - wide, mean + wide
     nothing = np.where(seen, 0.0, np.nan)
     return np.clip(low, 0.0, 1.0) + nothing, np.clip(high, 0.0, 1.0) + nothing
@@ -128,8 +127,8 @@ def _best_reference(low: Array, high: Array, share: Array) -> Array:
         worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)
         return np.asarray((weight * worst).sum(1) > q * total)  # derivative Σ w (1 − p/q) below 0
 
-    shape = total.shape[:1] + low.shape[2:]
-    return bisect(falling, np.full(shape, 1e-300), np.ones(shape), _STEPS)[1]
+    ones = np.ones(total.shape[:1] + low.shape[2:])
+    return bisect(falling, 1e-300 * ones, ones, _STEPS)[1]
 
 
 def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
@@ -165,7 +164,7 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     """
     mass, squares = table.totals
     rows = 0 if table.squares is None else table.rows
-    inverse = np.divide(squares, mass**2, out=np.zeros_like(mass), where=mass > 0)  # 1 / n
+    inverse = quotient(squares, mass**2)  # 1 / n
     cells, error = int((mass > 0).sum()), 1.0 - confidence
     budget, inside = shared_budget(cells, error, rows > 0), not table.exact
     # from a factor of 4 on sharing the error is narrower, and clipped rates make it so earlier
@@ -245,9 +244,9 @@ def accuracy_interval(table: CountTable, confidence: float = 0.95) -> tuple[floa
     # Σ w² (q_y − mean)² of all rows
     labels = np.arange(len(table.labels))
     of_label = table.moments.sum(1)
-    own = of_label[labels, labels, labels]
+    right = of_label[labels, labels, labels]
     cross = of_label.sum(2)[labels, labels]
-    spread = float((own - 2.0 * mean * cross).sum() + mean**2 * of_label.sum())
+    spread = float((right - 2.0 * mean * cross).sum() + mean**2 * of_label.sum())
     variance = max(spread, 0.0) / total**2
     if variance <= 0.0:
         return mean, mean
@@ -270,17 +269,16 @@ def auroc_interval(table: ScoreTable, confidence: float = 0.95) -> tuple[float, 
     weight = np.ones(len(table.atom)) if table.weight is None else table.weight
     squares = weight if table.squares is None else table.squares
     size = len(table.values)
-    up, down = (np.bincount(table.atom[own], weight[own], size) for own in (positive, ~positive))
+    up, down = (np.bincount(table.atom[entries], weight[entries], size) for entries in (positive, ~positive))
     if up.sum() <= 0 or down.sum() <= 0:
         return 0.0, 1.0
-    below = (np.cumsum(down) - 0.5 * down) / down.sum()
-    above = 1.0 - (np.cumsum(up) - 0.5 * up) / up.sum()
+    below, above = midpoints(down) / down.sum(), 1.0 - midpoints(up) / up.sum()
     area = float((up * below).sum() / up.sum())
     variance, rows = 0.0, []
-    for own, place, mass in ((positive, below, up), (~positive, above, down)):
-        deviation = (squares[own] * (place[table.atom[own]] - area) ** 2).sum()
-        variance += float(deviation) / mass.sum() ** 2
-        rows.append(float(mass.sum() ** 2 / max(squares[own].sum(), 1e-300)))
+    for entries, place, mass in ((positive, below, up), (~positive, above, down)):
+        square = squares[entries]
+        variance += float((square * (place[table.atom[entries]] - area) ** 2).sum()) / mass.sum() ** 2
+        rows.append(float(effective_rows(mass.sum(), square.sum())))
     tail = 0.5 * (1.0 - confidence)
     if not 0.0 < area < 1.0 or variance <= 0.0:
         edge = tail ** (1.0 / max(min(rows), 1.0))

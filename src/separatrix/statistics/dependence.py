@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.counts import CountTable, diagonal
+from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, Criterion
 from separatrix.statistics import gaps, inference, shuffling
@@ -62,8 +62,8 @@ def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95
 
     >>> from separatrix.columns.counting import count_labels
     >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 2_000))
-    >>> found = dependence(count_labels(y, u, sensitive_features=z), CRITERIA["independence"])
-    >>> found.p_value > 0.05, found.interval[0], list(found.gaps)
+    >>> measured = dependence(count_labels(y, u, sensitive_features=z), CRITERIA["independence"])
+    >>> measured.p_value > 0.05, measured.interval[0], list(measured.gaps)
     (True, 0.0, ['parity_gap'])
     """
     view = criterion.table(table)
@@ -74,17 +74,16 @@ def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95
             variance=_variance(table, view, criterion),
             freedom=error.freedom / int((view.counts.sum((1, 2)) > 0).sum()),
         )
-    known = error.estimable
     groups = table.counts.sum((0, 2)) > 0
     return Dependence(
         value=error.violation,
         corrected=error.corrected,
-        interval=error.interval(confidence) if known else None,
+        interval=error.interval(confidence) if error.estimable else None,
         p_value=shuffling.p_value(view, random_state, error),
-        estimable=known,
+        estimable=error.estimable,
         gaps={
-            name: _gap(part, confidence, random_state, len(view.labels) * shared, groups)
-            for name, part, shared in _parts(table, view, criterion)
+            name: _gap(gap_view, confidence, random_state, len(view.labels) * shared, groups)
+            for name, gap_view, shared in _views(table, view, criterion)
         },
     )
 
@@ -113,7 +112,7 @@ def mean_gap(several: Sequence[Gap]) -> Gap:
     return Gap(float(np.mean(values)) if len(values) == len(several) else None, floor, interval)
 
 
-def _parts(table: CountTable, view: CountTable, criterion: Criterion) -> list[tuple[str, CountTable, bool]]:
+def _views(table: CountTable, view: CountTable, criterion: Criterion) -> list[tuple[str, CountTable, bool]]:
     """The gaps of a criterion: name, table, and whether its cells covary.
 
     With two predictions sufficiency has two gaps, of the positive and the negative predictive
@@ -121,22 +120,18 @@ def _parts(table: CountTable, view: CountTable, criterion: Criterion) -> list[tu
     """
     if criterion.name != "sufficiency" or len(table.predictions) != 2:
         return [(criterion.gap_name, view, _shared(table, criterion))]
-    found = []
+    views = []
     for k, name in ((1, "ppv_gap"), (0, "npv_gap")):
         moments = None if view.moments is None else view.moments[k : k + 1]
-        own = replace(view, counts=view.counts[k : k + 1], labels=(k,), moments=moments)
-        found.append((name, own, False))
-    return found
+        views.append((name, replace(view, counts=view.counts[k : k + 1], labels=(k,), moments=moments), False))
+    return views
 
 
 def _gap(view: CountTable, confidence: float, random_state: int, covarying: int, groups: NDArray[np.bool_]) -> Gap:
     """The gap of a view, and its interval; `groups` are those with rows in the whole table."""
     if view.counts.sum() <= 0:  # a prediction that nobody gets
         return Gap(None, 0.0, (0.0, 1.0))
-    wide = view
-    if covarying:
-        moments = view.moments if view.moments is not None else diagonal(view.counts)
-        wide = replace(view, moments=covarying * moments)
+    wide = replace(view, moments=covarying * view.second_moments) if covarying else view
     known = ((view.counts.sum(2) > 0).sum(1) > 1).any()
     return Gap(
         float(eo_gap(view.counts)) if known else None,
@@ -149,8 +144,8 @@ def _shared(table: CountTable, criterion: Criterion) -> bool:
     """Whether a row counts in several cells of what is known: posteriors, for sufficiency."""
     if table.moments is None or criterion.name != "sufficiency":
         return False
-    own = np.diagonal(table.moments, axis1=-2, axis2=-1).sum()
-    return bool(np.abs(table.moments).sum() > own * (1.0 + 1e-12))
+    squares = np.diagonal(table.moments, axis1=-2, axis2=-1).sum()
+    return bool(np.abs(table.moments).sum() > squares * (1.0 + 1e-12))
 
 
 def _variance(table: CountTable, view: CountTable, criterion: Criterion) -> float:
@@ -159,6 +154,5 @@ def _variance(table: CountTable, view: CountTable, criterion: Criterion) -> floa
     In units of the view's effective rows, as `inference.noise` has it.
     """
     assert table.moments is not None
-    information = float(conditional_mutual_information(view.counts))
-    g = criterion.view(violation_gradient(view.counts) - information)
+    g = criterion.view(violation_gradient(view.counts) - float(conditional_mutual_information(view.counts)))
     return float(np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / view.weight_squares.sum())

@@ -73,14 +73,14 @@ class Alternatives:
     Args:
         shares: log share of the evidence of each size k.
         spread: m of each size.
-        tilts: θ[k, y, t, z], and the prediction `at[t]` that each is about; may be none.
-        at: predictions of the tilts.
+        tilts: θ[k, y, t, z], and the prediction `tilted[t]` that each is about; may be none.
+        tilted: predictions of the tilts.
     """
 
     shares: Array
     spread: Array
     tilts: Array
-    at: NDArray[np.intp]
+    tilted: NDArray[np.intp]
 
     @classmethod
     def from_reference(cls, reference: Array, budget: float) -> Alternatives:
@@ -88,8 +88,7 @@ class Alternatives:
         n = np.asarray(reference, dtype=np.float64)
         size = np.sqrt(2.0 * max(budget, _LEAST_BUDGET)) * (np.sqrt(np.array(_TIMES)) - 1.0)
         spread = (n.shape[2] - 1) / size**2
-        tilts, at = _contrasts(n, size)
-        return cls(np.log(np.array(_SHARES)), spread, tilts, at)
+        return cls(np.log(np.array(_SHARES)), spread, *_contrasts(n, size))
 
     def log_mixture(self, k: int, n: Array, p: Array) -> Array:
         """log M_y of size k, per label; leading axes are independent tables."""
@@ -106,22 +105,20 @@ class Alternatives:
         far = (far + gammaln(half) - gammaln(mass + half)).sum(-1)
         # not convex with a fraction of a row: left out, which only lowers the mean
         broken = ((n > 0) & (n < 1)).any((-2, -1))
-        weight = self._weights
-        around = np.where(broken, -np.inf, around + np.log(weight[1]))
-        terms = [np.full_like(far, np.log(weight[0])), around, far + np.log(weight[2])]
-        stacked = np.stack(terms, -1)
-        if not self.at.size:
-            return stacked
+        pi = self._weights
+        around = np.where(broken, -np.inf, around + np.log(pi[1]))
+        terms = np.stack([np.full_like(far, np.log(pi[0])), around, far + np.log(pi[2])], -1)
+        if not self.tilted.size:
+            return terms
         theta = self.tilts[k]
-        chosen_n, chosen_p = (np.moveaxis(x[..., self.at], -1, -2) for x in (n, p))
-        won = theta * chosen_n - mass[..., None, :] * np.log1p(chosen_p * np.expm1(theta))
-        tilted = won.sum(-1) + np.log(weight[3] / len(self.at))
-        return np.concatenate([stacked, tilted], -1)
+        tilted_n, tilted_p = (np.moveaxis(x[..., self.tilted], -1, -2) for x in (n, p))
+        won = theta * tilted_n - mass[..., None, :] * np.log1p(tilted_p * np.expm1(theta))
+        return np.concatenate([terms, won.sum(-1) + np.log(pi[3] / len(self.tilted))], -1)
 
     @property
     def _weights(self) -> tuple[float, float, float, float]:
         """π of no bet, around p, Dir(½) and the tilts."""
-        tilted = _TILTED[self.tilts.shape[-1] == 2] if self.at.size else 0.0
+        tilted = _TILTED[self.tilts.shape[-1] == 2] if self.tilted.size else 0.0
         return _NOTHING, 1.0 - _NOTHING - _FAR - tilted, _FAR, tilted
 
     def bet(self, k: int, n: Array, p: Array) -> Bet:
@@ -136,20 +133,19 @@ class Alternatives:
         slope[:, 1] = m * (digamma(m * p + n) - digamma(m * p)) - seen
         bend[:, 1] = m**2 * (polygamma(1, m * p + n) - polygamma(1, m * p)) + seen / p
         slope[:, 2], bend[:, 2] = -seen, seen / p
-        if self.at.size:
-            t = np.arange(len(self.at))
+        if self.tilted.size:
+            t = np.arange(len(self.tilted))
             e = np.expm1(self.tilts[k])
-            part = e / (1.0 + np.moveaxis(p[..., self.at], -1, -2) * e)
-            slope[:, 3 + t, :, self.at] = np.moveaxis(-mass[:, None] * part, 1, 0)
-            bend[:, 3 + t, :, self.at] = np.moveaxis(mass[:, None] * part**2, 1, 0)
+            share = e / (1.0 + np.moveaxis(p[..., self.tilted], -1, -2) * e)
+            slope[:, 3 + t, :, self.tilted] = np.moveaxis(-mass[:, None] * share, 1, 0)
+            bend[:, 3 + t, :, self.tilted] = np.moveaxis(mass[:, None] * share**2, 1, 0)
         gradient = np.einsum("yk,ykzu->yzu", posterior, slope)
         flat = slope.reshape(*posterior.shape, -1)
         mean = gradient.reshape(len(n), -1)
         hessian = np.einsum("yk,yki,ykj->yij", posterior, flat, flat)
         hessian -= mean[:, :, None] * mean[:, None]
         index = np.arange(mean.shape[1])
-        diagonal = np.einsum("yk,ykzu->yzu", posterior, bend).reshape(len(n), -1)
-        hessian[:, index, index] += diagonal
+        hessian[:, index, index] += np.einsum("yk,ykzu->yzu", posterior, bend).reshape(len(n), -1)
         return Bet(value, gradient, hessian)
 
 
@@ -171,17 +167,17 @@ def _contrasts(n: Array, size: Array) -> tuple[Array, NDArray[np.intp]]:
     of_group = smooth.sum(2) / smooth.sum((1, 2))[:, None]
     pooled = smooth.sum(1) / smooth.sum((1, 2))[:, None]
     spread = np.sqrt(pooled * (1.0 - pooled))
-    tilts, at = [], []
+    tilts, tilted = [], []
     for z, u in pairs:
-        one = np.zeros((labels, groups))
-        one[:, z] = 1.0
+        member = np.zeros((labels, groups))
+        member[:, z] = 1.0
         share = of_group[:, z : z + 1]
         steep = 1.0 / (spread[:, u : u + 1] * np.sqrt(share * (1.0 - share)))
         steep = np.minimum(size[:, None, None] * steep, _STEEPEST)
         for sign in (1.0, -1.0):
-            tilts.append(sign * steep * (one - share))
-            at.append(u)
-    return np.stack(tilts, 2), np.array(at, dtype=np.intp)
+            tilts.append(sign * steep * (member - share))
+            tilted.append(u)
+    return np.stack(tilts, 2), np.array(tilted, dtype=np.intp)
 
 
 def log_e_process(
@@ -220,29 +216,6 @@ def log_e_process(
     return float(np.logaddexp.reduce(sure))
 
 
-def evidence_ceiling(
-    tables: Array, budget: float, alternatives: Alternatives, enough: float | Array = -np.inf
-) -> Array:
-    """Upper bounds on log E of several tables (s, y, z, u) at once, without an optimum.
-
-    The value at any rates within the budget is above the infimum: here the observed rates, shrunk
-    towards their label's until v = budget. Where the whole likelihood ratio at these rates is below
-    `enough`, that is returned.
-    """
-    mass = tables.sum(-1, keepdims=True)
-    p = _shrunk(tables, max(budget, _LEAST))
-    observed = tables / np.where(mass > 0, mass, 1.0)
-    ceiling = (mass * rel_entr(observed, p)).sum((1, 2, 3))
-    open_ = np.flatnonzero(ceiling >= enough)
-    if len(open_):
-        sized = [
-            share + alternatives.log_mixture(k, tables[open_], p[open_]).sum(-1)
-            for k, share in enumerate(alternatives.shares)
-        ]
-        ceiling[open_] = np.logaddexp.reduce(sized, axis=0)
-    return ceiling
-
-
 class ViolationEvidence(NamedTuple):
     """The bets against v ≤ budget, as `gap_evidence.GapEvidence` has those against a gap."""
 
@@ -254,8 +227,22 @@ class ViolationEvidence(NamedTuple):
         return float(conditional_mutual_information(counts))
 
     def ceiling(self, tables: Array, needed: float | Array = -np.inf) -> Array:
-        """Upper bounds on log E of several tables."""
-        return evidence_ceiling(tables, self.budget, self.bets, needed)
+        """Upper bounds on log E of several tables (s, y, z, u) at once, without an optimum.
+
+        The value at any rates within the budget is above the infimum: here the observed rates,
+        shrunk towards their label's until v = budget. Where the whole likelihood ratio at these
+        rates is below what is `needed`, that is returned.
+        """
+        mass = tables.sum(-1, keepdims=True)
+        p = _shrunk(tables, max(self.budget, _LEAST))
+        observed = tables / np.where(mass > 0, mass, 1.0)
+        ceiling = (mass * rel_entr(observed, p)).sum((1, 2, 3))
+        open_ = np.flatnonzero(ceiling >= needed)
+        if len(open_):
+            shares, mixture = self.bets.shares, self.bets.log_mixture
+            sized = [share + mixture(k, tables[open_], p[open_]).sum(-1) for k, share in enumerate(shares)]
+            ceiling[open_] = np.logaddexp.reduce(sized, axis=0)
+        return np.asarray(ceiling)
 
     def log_e(self, counts: ArrayLike, needed: float, exact: bool = True) -> float:
         """log E of one table, from below; or whether it reaches what is `needed`."""
@@ -387,8 +374,7 @@ def _free(x: Array, axis: int) -> Array:
 
 def _value(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> Array:
     mass = n.sum(-1, keepdims=True)
-    mean = _mean(mass, p)
-    return bets.log_mixture(k, n, p) + mu * (mass * rel_entr(p, mean)).sum((1, 2))
+    return bets.log_mixture(k, n, p) + mu * (mass * rel_entr(p, _mean(mass, p))).sum((1, 2))
 
 
 def _lagrangian(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tuple[Array, Array, Array]:
@@ -399,12 +385,12 @@ def _lagrangian(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tu
     gradient = gradient + mu * mass * np.log(p / mean)
     labels, groups, predictions = n.shape
     blocks = hessian.reshape(labels, groups, predictions, groups, predictions)
-    own = np.zeros((labels, groups, groups, predictions))
+    of_v = np.zeros((labels, groups, groups, predictions))
     z, u = np.arange(groups), np.arange(predictions)
-    own[:, z, z] = mass / p
+    of_v[:, z, z] = mass / p
     weight = np.maximum(mass.sum((1, 2)), 1.0)[:, None, None, None] * mean[:, :, None]
-    own -= mass[:, :, None] * mass[:, None] / weight
-    blocks[:, :, u, :, u] += mu * np.moveaxis(own, -1, 0)
+    of_v -= mass[:, :, None] * mass[:, None] / weight
+    blocks[:, :, u, :, u] += mu * np.moveaxis(of_v, -1, 0)
     return value, gradient, hessian
 
 
@@ -421,8 +407,7 @@ def _shrunk(tables: Array, budget: float) -> Array:
     smooth = tables + 1e-3
     observed = smooth / smooth.sum(-1, keepdims=True)
     pooled = np.stack([_mean(m, p) for m, p in zip(mass, observed, strict=True)])
-    away = np.ones(len(tables))
-    p = observed
+    away, p = np.ones(len(tables)), observed
     for _ in range(20):
         v = conditional_mutual_information(mass * p)
         beyond = v > budget

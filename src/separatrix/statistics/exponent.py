@@ -80,10 +80,8 @@ def exponent_bound(table: CountTable, confidence: float = 0.95, composition: str
         return smallest_refuted(table, known, -np.log(left * error), None)
     left -= _REFERENCE_SHARE + _SHARES_SHARE
     reference = float(np.log(2.0 / (_REFERENCE_SHARE * error)))
-    found = smallest_refuted(table, known, -np.log(left * error), reference)
-    if found < _SMALL:
-        return found
-    return min(found, _carried_over(table, _SHARES_SHARE * error))
+    bound = smallest_refuted(table, known, -np.log(left * error), reference)
+    return bound if bound < _SMALL else min(bound, _carried_over(table, _SHARES_SHARE * error))
 
 
 def _carried_over(table: CountTable, error: float) -> float:
@@ -232,10 +230,10 @@ def _population_rate(
     """`rate` for the population's composition: the mean over the compositions that may be seen."""
     c, least, tau = extremes
     alpha = 1.0 / (1.0 + _PRICES)
-    kept = 1.0 - (1.0 - alpha) * tau
-    usable = kept > 1e-3
+    base = 1.0 - (1.0 - alpha) * tau
+    usable = base > 1e-3
     # the best reference is below P(u | y) by this factor at most
-    lower = np.where(usable, kept, 1.0) ** (1.0 + _PRICES)
+    lower = np.where(usable, base, 1.0) ** (1.0 + _PRICES)
     usable &= lower > 1e-6
     lower = np.where(usable, lower, 1.0)
     c_most, level = c / lower, epsilon * (1.0 + 0.5 * _PRICES**2 * tau / lower)
@@ -247,8 +245,7 @@ def _population_rate(
     step = np.sqrt(bound * k / max(float(known.rows.min()), 1e-12)) * reference / 3.0
     away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
     rest = curvature(c_most**alpha, _PRICES) * away**2 / n
-    found = gain - _PRICES * observed - rest
-    return float(np.where(usable, found, -np.inf).max())
+    return float(np.where(usable, gain - _PRICES * observed - rest, -np.inf).max())
 
 
 def curvature(most: Array, prices: Array) -> Array:
@@ -262,8 +259,8 @@ def spread(least: float, most: Array, prices: Array) -> Array:
     """B with (c^α − 1)² ≤ B (c log c − c + 1) for least ≤ c ≤ most, for each λ."""
     alpha = 1.0 / (1.0 + prices)
 
-    def slope(at: Array) -> Array:
-        return 2.0 * alpha * at ** (alpha - 1.0) * (at**alpha - 1.0) / np.log(at)
+    def slope(c: Array) -> Array:
+        return 2.0 * alpha * c ** (alpha - 1.0) * (c**alpha - 1.0) / np.log(c)
 
     low = (least**alpha - 1.0) ** 2 / (xlogy(least, least) - least + 1.0)
     steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 1e-12 else 2.0

@@ -116,7 +116,7 @@ class GapEvidence:
         rows, positive, low, high = self._seen(tables, np.asarray(needed, dtype=np.float64))
         rates = positive / np.maximum(rows, 1e-300)
         noise = np.maximum(rates * (1.0 - rates), 1e-3) / np.maximum(rows, 1e-300)
-        found = np.empty((len(tables), len(self.weights)))
+        log_e = np.empty((len(tables), len(self.weights)))
         for s in range(len(tables)):
             move = self.contrasts * noise[s]
             beyond = self.contrasts @ rates[s] - self.allowed
@@ -125,8 +125,8 @@ class GapEvidence:
             p = rates[s] - step[:, None] * move
             inside = (((p >= low[s]) & (p <= high[s])) | (self.contrasts == 0)).all(1)
             log_m = self._log_m(rows[s], positive[s], np.clip(p, 0.0, 1.0))
-            found[s] = np.where(inside, log_m, np.inf)
-        return np.asarray(logsumexp(found + self.weights, axis=1) + np.log1p(-_INTERVALS))
+            log_e[s] = np.where(inside, log_m, np.inf)
+        return np.asarray(logsumexp(log_e + self.weights, axis=1) + np.log1p(-_INTERVALS))
 
     def log_e(self, counts: ArrayLike, needed: float, exact: bool = True) -> float:
         """log E of one table (y, z, u), from below, such that an alarm is where it is `needed`.
@@ -167,8 +167,7 @@ class GapEvidence:
         few = slice(-1, None) if n.shape[-1] == 2 else slice(None)
         ends = rate_sequences(n, 1.0 - _INTERVALS * np.exp(-needed))
         rows = np.broadcast_to(n.sum(-1, keepdims=True), n.shape)
-        parts = (x[..., few].reshape(len(n), -1) for x in (rows, n, *ends))
-        rows, positive, low, high = parts
+        rows, positive, low, high = (x[..., few].reshape(len(n), -1) for x in (rows, n, *ends))
         return rows, positive, low, high
 
 
@@ -188,32 +187,29 @@ def _contrasts(share: Array, predictions: int) -> tuple[Array, Array]:
         base[k, :, a], base[k, :, c] = 1.0, -1.0
     half = 0.5 if rest and pairs else 1.0
     each = np.r_[[half / max(rest, 1)] * rest, [half / max(len(pairs), 1)] * len(pairs)]
-    found, weights = [], []
-    for signs, weight in _signs(labels, predictions):  # (y, u)
-        found.append(base[..., None] * signs[None, :, None, :])
-        weights.append(weight * each)
-    return np.concatenate(found), np.concatenate(weights)
+    signs, shares = zip(*_signs(labels, predictions), strict=True)  # (y, u) each
+    contrasts = np.concatenate([base[..., None] * sign[None, :, None, :] for sign in signs])
+    return contrasts, np.concatenate([share * each for share in shares])
 
 
 def _signs(labels: int, predictions: int) -> list[tuple[Array, float]]:
     """Which rates a contrast is of: signs (y, u), at most one prediction of each label."""
     alone = 1.0 if labels == 1 else _ALONE
-    found = []
+    weighted = []
     for y, u, sign in product(range(labels), range(predictions), (1.0, -1.0)):
-        one = np.zeros((labels, predictions))
-        one[y, u] = sign
-        found.append((one, alone / (2 * labels * predictions)))
+        signs = np.zeros((labels, predictions))
+        signs[y, u] = sign
+        weighted.append((signs, alone / (2 * labels * predictions)))
     if labels == 1:
-        return found
+        return weighted
     if labels == 2 and predictions == 1:
         for a, c in product((1.0, -1.0), repeat=2):
-            part = _ALIKE if a == c else 1.0 - _ALIKE
-            found.append((np.array([[a], [c]]), (1.0 - alone) * part / 2))
-        return found
+            share = _ALIKE if a == c else 1.0 - _ALIKE
+            weighted.append((np.array([[a], [c]]), (1.0 - alone) * share / 2))
+        return weighted
     for sign in (1.0, -1.0):  # a group's own label is recognised more often, or less
-        own = sign * np.eye(labels, predictions)
-        found.append((own, (1.0 - alone) / 2))
-    return found
+        weighted.append((sign * np.eye(labels, predictions), (1.0 - alone) / 2))
+    return weighted
 
 
 def _cells(counts: Array, measure: str) -> Array:

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_rates, eo_gap
+from separatrix.core.numerics import effective_rows
 from separatrix.statistics.bounds import clopper_pearson, rate_intervals
 from separatrix.statistics.shuffling import shuffled_tables
 
@@ -143,11 +144,9 @@ def gap_less_noise(gap: ArrayLike, floor: ArrayLike) -> Array:
 
 def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Array, Array]:
     """Squared half-widths of each rate (y, z), as the farther group and as the nearer one."""
-    counts, squares = table.counts, table.weight_squares
-    mass = counts.sum(2)
+    counts, mass = table.counts, table.counts.sum(2)
     seen = mass > 0
-    effective = np.where(seen, mass**2 / np.where(squares > 0, squares, 1.0), 1.0)
-    ones = np.allclose(squares, mass)
+    effective = np.where(seen, table.effective_rows, 1.0)
     error = 1.0 - confidence
     if guarantee == "large-sample":
         z = max(float(ndtri(confidence)), 0.0)
@@ -160,15 +159,15 @@ def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Ar
             variance = _spread(table)[..., 1, 1]
         return (z**2 * variance / effective,) * 2
     cells = 2 * int(seen.any(1).sum())  # of one tuple
-    quarter = np.full(mass.shape, 0.25)
-    above, below, part = quarter, quarter, 0.0
-    if counts.shape[2] == 2 and ones:
-        part = _LIMITS_SHARE
-        low, high = rate_intervals(table, 1.0 - part * error / cells, simultaneous=False)
+    above, below = np.full((2, *mass.shape), 0.25)
+    share = 0.0
+    if counts.shape[2] == 2 and not table.weighted:
+        share = _LIMITS_SHARE
+        low, high = rate_intervals(table, 1.0 - share * error / cells, simultaneous=False)
         low, high = np.nan_to_num(low[..., 1]), np.nan_to_num(high[..., 1], nan=1.0)
         above = _proxy(low, high)
         below = _proxy(1.0 - high, 1.0 - low)
-    scale = -2.0 * np.log((1.0 - part) * error) / effective
+    scale = -2.0 * np.log((1.0 - share) * error) / effective
     return scale * above, scale * below
 
 
@@ -180,7 +179,7 @@ def _proxy(low: Array, high: Array) -> Array:
     """
     p = np.clip(low, 0.5 + 1e-6, 1.0 - 1e-12)
     beyond = (1.0 - 2.0 * p) / (2.0 * np.log((1.0 - p) / p))
-    top = np.where(low < 0.5, 0.25, np.where(low <= 0.5 + 1e-6, 0.25, beyond))
+    top = np.where(low <= 0.5 + 1e-6, 0.25, beyond)
     return np.where(high <= 0.5, high * (1.0 - high), top)
 
 
@@ -196,32 +195,30 @@ def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
             used[:] = True  # a rate of 0 or 1 is uncertain too
         if seen.sum() < 2 or used.sum() < 2:
             continue
-        own = counts[y][np.ix_(seen, used)]
+        cells = counts[y][np.ix_(seen, used)]
         if table.moments is not None:
             moments = table.moments[y][np.ix_(seen, used, used)]
-            rates = _normal_rates(own, moments, draws, rng, shuffled)
+            total += _widest(_normal_rates(cells, moments, draws, rng, shuffled))
         elif shuffled:
-            rates = _rates(shuffled_tables(own[None], draws, random_state + y)[:, 0])
+            drawn = shuffled_tables(cells[None], draws, random_state + y)[:, 0]
+            total += _widest(drawn / drawn.sum(-1, keepdims=True))
         else:
-            total += _widest_noise(own, draws, rng)
-            continue
-        total += _widest(rates)
+            total += _widest_noise(cells, draws, rng)
     return total / (counts.sum((1, 2)) > 0).sum()
 
 
-def _widest_noise(own: Array, draws: int, rng: np.random.Generator) -> Array:
+def _widest_noise(counts: Array, draws: int, rng: np.random.Generator) -> Array:
     r"""Draws of the largest distance between two groups in the noise of their rates.
 
     k of n rows: the lower Clopper–Pearson limits are quantiles of Beta(k, n − k + 1), the upper
     ones of Beta(k + 1, n − k). Both are ratios of the same gamma variables and of one more each.
     With more than two predictions: Dirichlet(k + 1).
     """
-    n = own.sum(1, keepdims=True)
-    rates = own / n
-    if own.shape[1] > 2:
-        drawn = rng.standard_gamma(own + 1.0, (draws, *own.shape))
+    rates = counts / counts.sum(1, keepdims=True)
+    if counts.shape[1] > 2:
+        drawn = rng.standard_gamma(counts + 1.0, (draws, *counts.shape))
         return _widest(drawn / drawn.sum(-1, keepdims=True) - rates)
-    success, failure = np.moveaxis(rng.standard_gamma(own[:, ::-1], (draws, *own.shape)), -1, 0)
+    success, failure = np.moveaxis(rng.standard_gamma(counts[:, ::-1], (draws, *counts.shape)), -1, 0)
     extra, other = rng.standard_exponential((2, *success.shape))
     high = (success + extra) / (success + extra + failure) - rates[:, 1]
     low = success / (success + other + failure) - rates[:, 1]
@@ -242,13 +239,8 @@ def _with_unseen(distance: Array, rates: Array, unseen: NDArray[np.bool_]) -> Ar
     """The largest distance that an unseen rate can have from each of the others: it is 0 or 1."""
     if rates.shape[2] > 2:  # all its rows may get what the other group never does
         return np.where(unseen[:, :, None] | unseen[:, None], 1.0, distance)
-    high = np.where(unseen, 1.0, rates[..., 1])
-    low = np.where(unseen, 0.0, rates[..., 1])
+    high, low = (np.where(unseen, end, rates[..., 1]) for end in (1.0, 0.0))
     return high[:, :, None] - low[:, None]
-
-
-def _rates(counts: Array) -> Array:
-    return counts / counts.sum(-1, keepdims=True)
 
 
 def _widest(rates: Array) -> Array:
@@ -262,21 +254,20 @@ def _widest(rates: Array) -> Array:
     return largest
 
 
-def _normal_rates(own: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool) -> Array:
+def _normal_rates(counts: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool) -> Array:
     """Normal draws of the group means of posteriors, less what they are centred on."""
-    mass, squares = own.sum(1), moments.sum((1, 2))
-    effective = mass**2 / np.where(squares > 0, squares, 1.0)
-    mean = own / mass[:, None]
+    mass = counts.sum(1)
+    effective = effective_rows(mass, moments.sum((1, 2)))
     if shuffled:  # every group has the label's covariance
-        covariance = _covariance(own.sum(0), moments.sum(0))[None].repeat(len(own), 0)
+        covariance = _covariance(counts.sum(0), moments.sum(0))[None].repeat(len(counts), 0)
     else:
-        covariance = np.stack([_covariance(*cell) for cell in zip(own, moments, strict=True)])
+        covariance = np.stack(list(map(_covariance, counts, moments)))
         # one more row of variance 1/4: a single row does not show that the others are like it
-        k = own.shape[1]
+        k = counts.shape[1]
         covariance += (np.eye(k) - 1.0 / k) / (2.0 * effective[:, None, None])
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    normal = rng.normal(size=(draws, *mean.shape))
+    normal = rng.normal(size=(draws, *counts.shape))
     noise = np.einsum("zuk,dzk->dzu", root, normal) / np.sqrt(effective)[:, None]
     if shuffled:  # the label's own mean does not move
         noise -= (noise * (mass / mass.sum())[:, None]).sum(1, keepdims=True)
@@ -293,9 +284,9 @@ def _covariance(counts: Array, moments: Array) -> Array:
 def _spread(table: CountTable) -> Array:
     """Covariance of one row's posterior in each cell (y, z), unbiased."""
     assert table.moments is not None
-    out = np.zeros(table.moments.shape)
+    out, rows = np.zeros(table.moments.shape), table.effective_rows
     for y, z in np.argwhere(table.weight_squares > 0):
-        n = table.counts[y, z].sum() ** 2 / table.weight_squares[y, z]
+        n = rows[y, z]
         out[y, z] = _covariance(table.counts[y, z], table.moments[y, z]) * n / max(n - 1.0, 0.5)
     return out
 

@@ -31,7 +31,7 @@ from scipy.special import chndtr, gammainc, gammaincc, gammaincinv, gammaln, ndt
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, law, violation_gradient
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import bisect, quotient
 
 Array = NDArray[np.float64]
 # fitted rows of a cell below which v̂ − bias is not trustworthy (`benchmarks.simulations`)
@@ -266,7 +266,7 @@ def fitted_rows(table: CountTable) -> Array:
     array([8.5, 1.5, 8.5, 1.5])
     """
     counts = table.counts
-    share = _ratio(counts.sum(-1, keepdims=True), counts.sum((-2, -1), keepdims=True))
+    share = quotient(counts.sum(-1, keepdims=True), counts.sum((-2, -1), keepdims=True))
     fitted = share * counts.sum(-2, keepdims=True)
     several = (counts.sum(-1) > 0).sum(-1) > 1  # a label with one group cannot violate separation
     rows = fitted * (counts.sum() / table.weight_squares.sum())  # weights cost rows
@@ -278,7 +278,7 @@ def _biases(counts: Array, squares: Array, weights: Array, v: Array, cells: NDAr
     null_bias = bias = _bias(counts, squares, weights, np.zeros(()), cells)
     # the cell means are shrunk towards separation by the share of v̂ that is bias
     for _ in range(3):
-        bias = _bias(counts, squares, weights, _ratio(np.maximum(v - bias, 0.0), v), cells)
+        bias = _bias(counts, squares, weights, quotient(np.maximum(v - bias, 0.0), v), cells)
     return null_bias, bias
 
 
@@ -290,27 +290,23 @@ def _bias(counts: Array, squares: Array, weights: Array, signal: Array, cells: N
         weights: (..., y, z), Σ w².
         signal: (...).
     """
-    total, part = counts.sum((-3, -2, -1)), signal[..., None, None, None]
-    share = _ratio(counts.sum(-1, keepdims=True), counts.sum((-2, -1), keepdims=True))
-    means = part * counts + (1.0 - part) * share * counts.sum(-2, keepdims=True)
-    spread = part * squares + (1.0 - part) * share * squares.sum(-2, keepdims=True)
-    scale, pooled = _ratio(spread, means), _ratio(squares.sum(-2), counts.sum(-2))
+    signal = signal[..., None, None, None]
+    share = quotient(counts.sum(-1, keepdims=True), counts.sum((-2, -1), keepdims=True))
+    means = signal * counts + (1.0 - signal) * share * counts.sum(-2, keepdims=True)
+    spread = signal * squares + (1.0 - signal) * share * squares.sum(-2, keepdims=True)
     excess = (
-        np.where(cells, _excess(means, scale), 0.0).sum((-3, -2, -1))
-        - _excess(counts.sum(-2), pooled).sum((-2, -1))
-        - _excess(counts.sum(-1), _ratio(weights, counts.sum(-1))).sum((-2, -1))
-        + _excess(counts.sum((-2, -1)), _ratio(weights.sum(-1), counts.sum((-2, -1)))).sum(-1)
+        np.where(cells, _excess(means, spread), 0.0).sum((-3, -2, -1))
+        - _excess(counts.sum(-2), squares.sum(-2)).sum((-2, -1))
+        - _excess(counts.sum(-1), weights).sum((-2, -1))
+        + _excess(counts.sum((-2, -1)), weights.sum(-1)).sum(-1)
     )
-    return np.asarray(excess / total)
+    return np.asarray(excess / counts.sum((-3, -2, -1)))
 
 
-def _excess(mean: Array, scale: Array) -> Array:
-    """E[X log X] − m log m for X = scale · Poisson(m / scale)."""
-    return scale * _poisson_excess(_ratio(mean, scale))
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=b > 0)
+def _excess(mean: Array, squares: Array) -> Array:
+    """E[X log X] − m log m of a sum X of this mean and of these squared weights: a scaled Poisson count."""
+    scale = quotient(squares, mean)
+    return scale * _poisson_excess(quotient(mean, scale))
 
 
 def _poisson_excess(mean: Array) -> Array:
@@ -400,7 +396,7 @@ def paired_change(joint: Array, confidence: float = 0.95) -> tuple[float, tuple[
     linear = float((joint / n * d**2).sum())
     pooled = joint.sum(1)
     a, b = pooled.sum(2), pooled.sum(1)
-    both = _ratio(pooled**2, a[:, :, None] * b[:, None, :]).sum((1, 2)) - 1.0
+    both = quotient(pooled**2, a[:, :, None] * b[:, None, :]).sum((1, 2)) - 1.0
     groups = np.maximum((joint.sum((2, 3)) > 0).sum(1) - 1, 0)
     alone = np.maximum((a > 0).sum(1) - 1, 0) + np.maximum((b > 0).sum(1) - 1, 0)
     left = np.where(pooled.sum((1, 2)) > 0, alone - 2.0 * both, 0.0)

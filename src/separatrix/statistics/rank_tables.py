@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from separatrix.core.conditional_cmi import block_parts
-from separatrix.core.counts import CountTable
+from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
+from separatrix.core.numerics import midpoints
 from separatrix.statistics import inference
 
 Array = NDArray[np.float64]
@@ -92,8 +93,7 @@ class RankTable:
     def band(self) -> Codes:
         """Of each row: blocks are joined to bands with about as many rows each."""
         rows = np.bincount(self.block)
-        middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
-        place = np.minimum(middle * self.shape.bands, self.shape.bands - 1).astype(np.intp)
+        place = np.minimum(midpoints(rows) / rows.sum() * self.shape.bands, self.shape.bands - 1).astype(np.intp)
         return np.unique(place, return_inverse=True)[1][self.block]
 
     @cached_property
@@ -105,11 +105,11 @@ class RankTable:
         rows = crosstab([self.band, self.group], [_levels(self.band), self.shape.groups])
         joined = np.tile(np.arange(self.shape.groups), (len(rows), 1))
         least = 1.2 * inference.MIN_FITTED * self.shape.ranks
-        for own, to in zip(rows, joined, strict=True):
-            order = sorted(np.flatnonzero(own).tolist(), key=own.__getitem__)
+        for sizes, to in zip(rows, joined, strict=True):
+            order = sorted(np.flatnonzero(sizes).tolist(), key=sizes.__getitem__)
             for small, larger in zip(order, [*order[1:], order[-2:][0]], strict=True):
-                if own[small] < least and small != larger:
-                    own[larger] += own[small]
+                if sizes[small] < least and small != larger:
+                    sizes[larger] += sizes[small]
                     to[to == small] = larger
         return np.asarray(joined[self.band, self.group])
 
@@ -141,7 +141,7 @@ class RankTable:
         """
         if self.attribute.dtype.kind == "f":
             return self._ranks_inside(self.attribute, self.lines[1])
-        return self._inside(self.group, self.shape.groups, self._part)
+        return self._inside(self.group, self.shape.groups, self._stretch)
 
     @cached_property
     def rank_dependence(self) -> float:
@@ -160,19 +160,19 @@ class RankTable:
         over b of Tᵀ Cov⁻¹ T is χ² for large bands (the generalised Cochran–Mantel–Haenszel test).
         With weights, those of a group take the place of its rows.
         """
-        stretch = np.unique(self.block * _PARTS + self._part, return_inverse=True)[1]
+        stretch = np.unique(self.block * _PARTS + self._stretch, return_inverse=True)[1]
         of_stretch = np.zeros(_levels(stretch), dtype=np.intp)
         of_stretch[stretch] = self.band
         counts = self._count(stretch, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks))
         statistic, freedom = 0.0, 0
         for b in range(_levels(self.band)):
-            here = of_stretch == b
-            squares, freed = _shuffled_form(counts.counts[here], counts.weight_squares[here])
+            of_band = of_stretch == b
+            squares, freed = _shuffled_form(counts.counts[of_band], counts.weight_squares[of_band])
             statistic, freedom = statistic + squares, freedom + freed
         return float(chdtrc(freedom, statistic)) if freedom else 1.0
 
     @cached_property
-    def _part(self) -> Codes:
+    def _stretch(self) -> Codes:
         return block_parts(self.y, self.block, _PARTS)
 
     @staticmethod
@@ -183,23 +183,23 @@ class RankTable:
 
     def _ranks_inside(self, ranks: Codes | Array, line: bool) -> float:
         """I(ranks; Y | C), from the ranks in a few bins in the stretches of the blocks."""
-        found = self._inside(self._part, _PARTS, self._bins(ranks, _COARSE))
+        dependence = self._inside(self._stretch, _PARTS, self._bins(ranks, _COARSE))
         # residuals are uncorrelated with y: a line took one degree of freedom from its block
-        parts = np.bincount(np.unique(self.block * _PARTS + self._part) // _PARTS)
-        return found + (0.5 * float((parts > 1).sum()) / len(self.y) if line else 0.0)
+        stretches = np.bincount(np.unique(self.block * _PARTS + self._stretch) // _PARTS)
+        return dependence + (0.5 * float((stretches > 1).sum()) / len(self.y) if line else 0.0)
 
     def _inside(self, group: Codes, groups: int, value: Codes) -> float:
         table = self._count(self.block, group, groups, value)
-        found = float(conditional_mutual_information(table.counts))
-        found -= inference.noise(table).null_bias  # the term is near 0
-        return found if abs(found) > 1e-15 else 0.0
+        dependence = float(conditional_mutual_information(table.counts))
+        dependence -= inference.noise(table).null_bias  # the term is near 0
+        return dependence if abs(dependence) > 1e-15 else 0.0
 
     def _count(self, label: Codes, group: Codes, groups: int, value: Codes) -> CountTable:
         shape = _levels(label), groups, _levels(value)
         codes = [label, group, value]
         counts, moments = crosstab(codes, shape, self.weight), None
         if self.weight is not None:
-            moments = crosstab(codes, shape, self.weight**2)[..., None] * np.eye(shape[2])
+            moments = diagonal(crosstab(codes, shape, self.weight**2))
         labels, names, values = (tuple(range(k)) for k in shape)
         return CountTable(counts, labels, names, values, len(self.y), moments)
 
@@ -226,8 +226,8 @@ def _shuffled_form(counts: Array, squares: Array) -> tuple[float, int]:
     product = left.T @ of_ranks[:, 1:, 1:].reshape(-1, k * k)
     cov = product.reshape(z, z, k, k).transpose(0, 2, 1, 3).reshape(z * k, z * k)
     values, vectors = np.linalg.eigh(cov)
-    kept = values > 1e-9 * max(values[-1], 1e-300)
-    return float(((vectors.T @ t)[kept] ** 2 / values[kept]).sum()), int(kept.sum())
+    full = values > 1e-9 * max(values[-1], 1e-300)  # the other directions do not vary
+    return float(((vectors.T @ t)[full] ** 2 / values[full]).sum()), int(full.sum())
 
 
 def _levels(codes: Codes) -> int:

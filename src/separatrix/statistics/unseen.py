@@ -36,6 +36,7 @@ from scipy.special import ndtri
 
 from separatrix.core.information import eo_gap
 from separatrix.core.measures import METRICS
+from separatrix.core.numerics import quotient
 from separatrix.core.score_tables import IN_BINS
 
 Array = NDArray[np.float64]
@@ -125,21 +126,21 @@ def unseen(
     noise = folds if is_score else _Noise(tables.sum(0)[None], squares.sum(0)[None], rng)
     fitted = 0.0 if is_score or fixed else _fitted(tables, squares)
     drawn, of_folds = noise.drawn(1.0), folds.drawn(1.0)
-    found = {}
+    promises = {}
     for name, measure in measures.items():
         with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
             if not _grows(name):
-                found[name] = _linear(measure(tables), measure(of_folds), cautious=is_score)
+                promises[name] = _linear(measure(tables), measure(of_folds), cautious=is_score)
                 continue
             if is_score:
-                found[name] = _of_score(folds, measure, name)
+                promises[name] = _of_score(folds, measure, name)
                 continue
             seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
         growth = noise.violation(measure) if name == "violation" else float(again.mean()) - seen
-        found[name] = _noisy(seen, max(growth, 0.0), again - again.mean(), fitted)
-    if "impact_gap" in found:
-        found["impact_ratio"] = found["impact_gap"].complement()
-    return found
+        promises[name] = _noisy(seen, max(growth, 0.0), again - again.mean(), fitted)
+    if "impact_gap" in promises:
+        promises["impact_ratio"] = promises["impact_gap"].complement()
+    return promises
 
 
 def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
@@ -156,8 +157,8 @@ def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
 
 def _grows(metric: str) -> bool:
     """Whether noise adds to it: an information, or a distance between groups."""
-    found = METRICS.get(metric)
-    return found is not None and (found.nats or bool(found.criterion and found.lower_is_better))
+    entry = METRICS.get(metric)
+    return entry is not None and (entry.nats or bool(entry.criterion and entry.lower_is_better))
 
 
 class _Noise:
@@ -183,17 +184,13 @@ class _Noise:
             # a rate of 0 or 1 is uncertain too: by half a row
             error = np.sqrt(np.maximum(variance, 0.5 / known) / known) * (rows > 0)
             self.disturbance = error * normal
-        folds = rows.reshape(len(rows), -1)
-        total = folds.sum(1)
-        sizes = np.stack(
-            [rng.multinomial(round(n), cell / n, size=_DRAWS) for n, cell in zip(total, folds, strict=True)], axis=1
-        )
+        totals = [(float(fold.sum()), fold.ravel()) for fold in rows]
+        sizes = np.stack([rng.multinomial(round(n), fold / n, size=_DRAWS) for n, fold in totals], axis=1)
         self.rows = sizes.reshape(_DRAWS, *rows.shape).astype(np.float64)
 
     def drawn(self, scale: float) -> Array:
         """Tables (draws, F, y, z, u); the groups' deviations from their mean are scaled first."""
-        rates = self.mean + scale * (self.rates - self.mean) + self.disturbance
-        rates = np.clip(rates, 0.0, 1.0)
+        rates = np.clip(self.mean + scale * (self.rates - self.mean) + self.disturbance, 0.0, 1.0)
         total = rates.sum(-1, keepdims=True)
         return np.asarray(self.rows * rates / np.where(total > 0, total, 1.0))
 
@@ -209,8 +206,8 @@ class _Noise:
         share = self.cells / self.cells.sum((-1, -2), keepdims=True)
         within = self.cells / np.maximum(self.cells.sum(-1, keepdims=True), 1.0)
         variance = np.diagonal(self.covariance, axis1=-2, axis2=-1)
-        ratio = np.divide(variance, self.mean, out=np.zeros_like(variance), where=self.mean > 0)
-        return float(0.5 * (share * (1.0 - within) * ratio.sum(-1)).sum((-1, -2)).mean())
+        ratio = quotient(variance, self.mean).sum(-1)
+        return float(0.5 * (share * (1.0 - within) * ratio).sum((-1, -2)).mean())
 
 
 def _covariance(tables: Array, moments: Array) -> Array:
@@ -277,20 +274,20 @@ def _of_score(noise: _Noise, measure: Measure, name: str) -> Promise:
     The noise is taken off a gap by the curve of what ρ times the groups' differences would show.
     """
     seen, again = measure(noise.tables), measure(noise.drawn(1.0))
-    found = _linear(seen, again, cautious=True)
+    mean = _linear(seen, again, cautious=True)
     if METRICS[name].nats:
-        value, error = max(found.value - noise.violation(measure), 0.0), found.error
+        value, error = max(mean.value - noise.violation(measure), 0.0), mean.error
     else:
         scale = np.linspace(0.0, 1.0, 9)
         shown = np.maximum.accumulate([float(measure(noise.drawn(s)).mean()) for s in scale])
 
         def without(gap: float) -> float:
-            return float(np.interp(gap, shown, scale * found.value)) + max(gap - shown[-1], 0.0)
+            return float(np.interp(gap, shown, scale * mean.value)) + max(gap - shown[-1], 0.0)
 
-        value = without(found.value)
+        value = without(mean.value)
         # the curve is flat at ρ = 0: a gap below all of it speaks for none as much as its foot
-        above = without(max(found.value, float(shown[0])) + found.error) - value
-        error = max(above, value - without(found.value - found.error), found.error)
+        above = without(max(mean.value, float(shown[0])) + mean.error) - value
+        error = max(above, value - without(mean.value - mean.error), mean.error)
     return Promise(value, error, max(value - _RANGE * error, 0.0), value + _RANGE * error)
 
 
