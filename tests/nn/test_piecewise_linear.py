@@ -32,7 +32,7 @@ def sample(column):
 
 
 def test_a_linear_layer_on_the_ramps_is_any_curve_between_the_knots(column):
-    piecewise_linear = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
+    piecewise_linear = PiecewiseLinear.from_rows(column[:, None], np.arange(len(column)), 8)
     knots = np.r_[piecewise_linear.low, piecewise_linear.low[-1] + piecewise_linear.width[-1]].astype(np.float64)
     heights = np.random.default_rng(0).normal(size=len(knots))
     x = np.linspace(knots[0], knots[-1], 501)
@@ -41,7 +41,7 @@ def test_a_linear_layer_on_the_ramps_is_any_curve_between_the_knots(column):
 
 
 def test_a_value_that_many_share_can_jump(column):
-    piecewise_linear = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
+    piecewise_linear = PiecewiseLinear.from_rows(column[:, None], np.arange(len(column)), 8)
     (at,) = np.flatnonzero(piecewise_linear.low == 1.0)
     assert piecewise_linear.low[at] + piecewise_linear.width[at] == pytest.approx(column[column > 1.0].min())
     assert piecewise_linear.low[at - 1] == column[column < 1.0].max()
@@ -50,22 +50,22 @@ def test_a_value_that_many_share_can_jump(column):
 def test_only_the_training_rows_count(column):
     changed = column.copy()
     changed[1_000:] += 100.0
-    a, b = (PiecewiseLinear.of(x[:, None], np.arange(1_000), 8) for x in (column, changed))
+    a, b = (PiecewiseLinear.from_rows(x[:, None], np.arange(1_000), 8) for x in (column, changed))
     assert np.array_equal(a.low, b.low)
     assert np.array_equal(a.width, b.width)
 
 
 def test_two_values_need_no_ramp_and_embeddings_get_none():
     rng = np.random.default_rng(0)
-    assert not len(PiecewiseLinear.of(rng.integers(0, 2, (100, 3)), np.arange(100), 8))
-    assert not len(PiecewiseLinear.of(rng.normal(size=(100, 65)), np.arange(100), 8))
-    assert len(PiecewiseLinear.of(rng.normal(size=(100, 64)), np.arange(100), 8))
-    assert not len(PiecewiseLinear.of(rng.normal(size=(100, 2)), np.arange(100), 0))
+    assert not len(PiecewiseLinear.from_rows(rng.integers(0, 2, (100, 3)), np.arange(100), 8))
+    assert not len(PiecewiseLinear.from_rows(rng.normal(size=(100, 65)), np.arange(100), 8))
+    assert len(PiecewiseLinear.from_rows(rng.normal(size=(100, 64)), np.arange(100), 8))
+    assert not len(PiecewiseLinear.from_rows(rng.normal(size=(100, 2)), np.arange(100), 0))
 
 
 def test_ramps_of_scaled_columns_are_ramps_of_the_columns(column):
     mean, scale = np.array([5.0]), np.array([3.0])
-    scaled = PiecewiseLinear.of(column[:, None], np.arange(len(column)), 8)
+    scaled = PiecewiseLinear.from_rows(column[:, None], np.arange(len(column)), 8)
     x = column[:, None] * scale + mean
     piecewise_linear, same = (scaled.encode(column[:, None])[:, 1:], scaled.unscaled(mean, scale).encode(x)[:, 1:])
     assert same == pytest.approx(piecewise_linear, abs=1e-3)  # x ≈ 8 in single precision over the least width, 3e-3

@@ -107,13 +107,13 @@ def binned_cmi(
     scores, cell, each = _by_score(p, labels * z_size + groups, weight)
     if centres is None:
         rule = bins_for(p.shape[2], y_size * z_size)
-        at = quantiles(scores, rule if bins is None else whole_number(bins, "bins", 2), each)
+        middles = quantiles(scores, rule if bins is None else whole_number(bins, "bins", 2), each)
     else:
-        at = centres.detach().to(scores).expand(len(scores), -1)
-        if at.shape[1] < 2 or bool((at.diff() < 0).any()):
+        middles = centres.detach().to(scores).expand(len(scores), -1)
+        if middles.shape[1] < 2 or bool((middles.diff() < 0).any()):
             raise InputError(f"`centres` must be two or more rising scores, got {centres}.")
-    soft = SoftBins.from_scores(scores, at)
-    table = _table(soft, cell, (at.shape[1], y_size, z_size), each)
+    soft = SoftBins.from_scores(scores, middles)
+    table = _table(soft, cell, (middles.shape[1], y_size, z_size), each)
     return _out(logits, stacked, _term(p, soft, cell, table), weight)
 
 
@@ -129,8 +129,8 @@ def quantiles(score: Tensor, bins: int, weight: Tensor | None = None) -> Tensor:
     share = torch.linspace(0.0, 1.0, bins, dtype=torch.float64, device=score.device)
     rows = score.shape[1]
     if weight is None:
-        at = (share * rows - 1e-9).ceil_().long().sub_(1).clamp_min_(0)
-        return score.sort(1).values.index_select(1, at)
+        place = (share * rows - 1e-9).ceil_().long().sub_(1).clamp_min_(0)
+        return score.sort(1).values.index_select(1, place)
     ordered, order = score.sort(1)
     total = weight.double().gather(1, order).cumsum_(1)
     # just above 0: a quantile 0 is the least score of a row that counts
@@ -170,8 +170,8 @@ def penalty_term(
     if ranks is None:
         centres = quantiles(scores, bins, each)
     else:
-        own = torch.ones_like(scores) if each is None else each.to(scores)
-        every = ranks.gather(torch.cat([scores, own]))
+        counted = torch.ones_like(scores) if each is None else each.to(scores)
+        every = ranks.gather(torch.cat([scores, counted]))
         centres = quantiles(every[: len(scores)], bins, every[len(scores) :])
     if running:
         before = memory.get("centres", torch.full_like(centres, torch.nan)).to(centres)
@@ -187,9 +187,9 @@ def _by_score(p: Tensor, cell: Tensor, weight: Tensor | None) -> tuple[Tensor, T
 
     Two labels have one score, P(Y = 1 | x), more have one each.
     """
-    if p.shape[1] == 2:
-        return p[:, 1].contiguous(), cell, weight
     k = p.shape[1]
+    if k == 2:
+        return p[:, 1].contiguous(), cell, weight
     each = None if weight is None else weight.repeat_interleave(k, 0)
     return p.flatten(0, 1), cell.repeat_interleave(k, 0), each
 
@@ -221,12 +221,11 @@ def _term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
     flat = g.to(p.dtype).flatten(1)
     rise = flat.gather(1, soft.high * cells + cell) - flat.gather(1, soft.low * cells + cell)
     d = (rise * soft.slope).unflatten(0, (len(p), -1))
-    scores = d.shape[1]
-    if scores == 1:  # two labels: p₁ (d − p₁ d) and its opposite
+    if d.shape[1] == 1:  # two labels: p₁ (d − p₁ d) and its opposite
         last = p.prod(1, keepdim=True) * d
         return Term(value, torch.cat([-last, last], 1))
     rows = p * (d - (p * d).sum(1, keepdim=True))
-    return Term(value.unflatten(0, (len(p), scores)).mean(1), rows / scores)
+    return Term(value.unflatten(0, d.shape[:2]).mean(1), rows / d.shape[1])
 
 
 def _log_ratio(table: Tensor) -> Tensor:

@@ -94,8 +94,7 @@ class ContinuousSeparationLoss(nn.Module):
             raise InputError("For labels and groups use `SeparationLoss`.")
         if memory < 0 or bins < 2:
             raise InputError(f"`memory` must be 0 or more rows and `bins` at least 2, got {memory} and {bins}.")
-        self.penalty, self.target, self.sensitive = penalty, target, sensitive
-        self.memory, self.bins = memory, bins
+        self.penalty, self.target, self.sensitive, self.memory, self.bins = penalty, target, sensitive, memory, bins
         self.last: dict[str, float] | None = None
         self.register_buffer("history", torch.zeros(0, 3, dtype=torch.float64))
 
@@ -111,10 +110,10 @@ class ContinuousSeparationLoss(nn.Module):
         n = len(column)
         outcome = _numbers(y, n, "y")
         task = self._task(column, y.detach().to(column).reshape(-1))
-        own = np.column_stack([_array(column), outcome, _numbers(z, n, "z")])
+        batch = np.column_stack([_array(column), outcome, _numbers(z, n, "z")])
         if self.sensitive == "groups":
             _codes(z, n, "groups")
-        rows = np.concatenate([own, self.history.cpu().numpy()])
+        rows = np.concatenate([batch, self.history.cpu().numpy()])
         numbers = self.sensitive == "continuous"
         codes = attribute_bins(rows[:, 2]) if numbers else rows[:, 2].astype(np.intp)
         v = _penalty(column, rows[:, 0], rows[:, 1], codes, self.bins)
@@ -139,12 +138,11 @@ class ContinuousSeparationLoss(nn.Module):
 def _penalty(column: Tensor, u: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp], bins: int) -> Tensor:
     """v of rows of which the first are those of the column, and its gradient there."""
     cmi = ConditionalCMI.from_outcome(y, codes, int(codes.max()) + 1, bins=bins)
-    at = cmi.centres(u, bins)
-    found = cmi(u, at[spread_out(at)])
-    own = found.gradient[: len(column)] * (len(u) / len(column))
-    gradient = torch.from_numpy(own).to(column.dtype).to(column.device)
-    value = column.new_full((1,), found.value)
-    return attach(column[None, :, None], value, gradient[None, :, None]).squeeze(0)
+    centres = cmi.centres(u, bins)
+    v, slope = cmi(u, centres[spread_out(centres)])
+    slope = slope[: len(column)] * (len(u) / len(column))
+    gradient = torch.from_numpy(slope).to(column.dtype).to(column.device)
+    return attach(column[None, :, None], column.new_full((1,), v), gradient[None, :, None]).squeeze(0)
 
 
 def _column(x: Tensor, name: str) -> Tensor:
@@ -160,10 +158,10 @@ def _array(x: Tensor) -> NDArray[np.float64]:
 
 
 def _numbers(x: Tensor, n: int, name: str) -> NDArray[np.float64]:
-    found = _array(_column(x, name))
-    if len(found) != n or not np.isfinite(found).all():
-        raise InputError(f"`{name}` must be {n} finite numbers, got {len(found)} values.")
-    return found
+    numbers = _array(_column(x, name))
+    if len(numbers) != n or not np.isfinite(numbers).all():
+        raise InputError(f"`{name}` must be {n} finite numbers, got {len(numbers)} values.")
+    return numbers
 
 
 def _codes(z: Tensor, n: int, sensitive: str) -> NDArray[np.intp]:

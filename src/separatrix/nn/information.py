@@ -222,10 +222,10 @@ def _out_rows(logits: Tensor, lanes: Tensor, cell: Tensor, shape: tuple[int, int
     share = (share if weight is None else weight).flatten()
     p = torch.softmax(lanes.detach().flatten(0, 1), 1)
     cells = Cells.from_codes(code, shape[1], p.shape[1], share)
-    term, own = violation(p, cells, share), share[cells.rows]
-    value = share.new_zeros(len(lanes)).index_add_(0, cells.rows // cell.shape[1], term.s * own)
+    term, factor = violation(p, cells, share), share[cells.rows]
+    value = share.new_zeros(len(lanes)).index_add_(0, cells.rows // cell.shape[1], term.s * factor)
     rows = term.q.addcmul_(p[cells.rows], term.s[:, None], value=-1.0)
-    rows *= own[:, None].to(p.dtype)
+    rows *= factor[:, None].to(p.dtype)
     result = attach(lanes, value, p.zero_().index_copy_(0, cells.rows, rows).view_as(lanes))
     return result if logits.ndim == 3 else result.squeeze(0)
 

@@ -82,14 +82,14 @@ class Cells(NamedTuple):
         rows: the batch's rows in such cells, sorted by cell, (R,).
         cell: the cell of each of these rows, (R,).
         label: the label of each cell, (C,); cells and labels are numbered from 0 in rising order.
-        kept: where these cells are among all that occur, (C,).
+        place: where these cells are among all that occur, (C,).
         blocks: (row, cell, label) at which each block begins, and the ends of all as the last.
     """
 
     rows: Tensor
     cell: Tensor
     label: Tensor
-    kept: Tensor
+    place: Tensor
     blocks: list[tuple[int, int, int]]
 
     @classmethod
@@ -121,10 +121,9 @@ class Cells(NamedTuple):
         cell = (np.cumsum(counted) - 1)[cell[mine]]
         label = (np.cumsum(several) - 1)[label[counted]]
         blocks = _blocks(cell, label, max(_BLOCK // width, 1))
-        rows, own, labels, kept = (
-            torch.from_numpy(part).to(code.device) for part in (row[mine], cell, label, np.flatnonzero(counted))
-        )
-        return cls(rows, own, labels, kept, blocks)
+        columns = row[mine], cell, label, np.flatnonzero(counted)
+        rows, cells, labels, place = (torch.from_numpy(column).to(code.device) for column in columns)
+        return cls(rows, cells, labels, place, blocks)
 
 
 def _changes(sorted_codes: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -185,17 +184,19 @@ def violation(
     dtype = torch.float64 if exact else p.dtype
     value = torch.zeros((), dtype=torch.float64, device=p.device)
     for start, end in pairwise(cells.blocks):
-        rows, here = slice(start[0], end[0]), slice(start[1], end[1])
-        mine = cells.rows[rows]
-        own, cell = p.index_select(0, mine), cells.cell[rows] - start[1]
-        of_row = None if weight is None else weight[mine, None]
+        # A block of whole labels at a time, whose table stays in the cache.
+        rows, block = slice(start[0], end[0]), slice(start[1], end[1])
+        members = cells.rows[rows]
+        p_rows, cell = p.index_select(0, members), cells.cell[rows] - start[1]
         if counts is None:
-            parts = own.to(dtype) if of_row is None else own.to(dtype) * of_row.to(dtype)
-            table = parts.new_zeros(end[1] - start[1], p.shape[1]).index_add_(0, cell, parts)
+            weighted = p_rows.to(dtype)
+            if weight is not None:
+                weighted = weighted * weight[members, None].to(dtype)
+            table = weighted.new_zeros(end[1] - start[1], p.shape[1]).index_add_(0, cell, weighted)
         else:
-            table = counts.table.index_select(0, cells.kept[here])
-        g = _log_ratio(table, cells.label[here] - start[2], end[2] - start[2], p.dtype)
-        torch.mul(own, g.index_select(0, cell), out=q[rows])
+            table = counts.table.index_select(0, cells.place[block])
+        g = _log_ratio(table, cells.label[block] - start[2], end[2] - start[2], p.dtype)
+        torch.mul(p_rows, g.index_select(0, cell), out=q[rows])
         torch.sum(q[rows], 1, out=s[rows])
         if counts is not None:
             value += (table * g).sum()

@@ -40,7 +40,7 @@ class PiecewiseLinear:
         width: how far it is from there to 1.
 
     >>> income = np.r_[np.zeros(90), 1:11][:, None]
-    >>> r = PiecewiseLinear.of(income, np.arange(100), 2)
+    >>> r = PiecewiseLinear.from_rows(income, np.arange(100), 2)
     >>> r.low.tolist(), r.encode(np.array([[0.0], [0.5], [5.0]])).tolist()
     ([0.0, 1.0, 5.0], [[0.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [5.0, 1.0, 1.0, 0.0]])
     """
@@ -53,7 +53,7 @@ class PiecewiseLinear:
         return len(self.column)
 
     @staticmethod
-    def of(X: NDArray[Any], rows: NDArray[np.integer[Any]], pieces: int) -> PiecewiseLinear:
+    def from_rows(X: NDArray[Any], rows: NDArray[np.integer[Any]], pieces: int) -> PiecewiseLinear:
         """About `pieces` ramps for each column of more than two values; none for embeddings.
 
         The knots come from the training rows alone.
@@ -63,12 +63,12 @@ class PiecewiseLinear:
         some = np.sort(rows)[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(np.intp)]
         columns = (np.asarray(X[some, c], dtype=np.float32) for c in range(X.shape[1]))
         knots = [_knots(column, pieces) for column in columns]
-        if sum(len(own) > 0 for own in knots) > _COLUMNS:
+        if sum(len(places) > 0 for places in knots) > _COLUMNS:
             return NO_PIECES
-        column = np.repeat(np.arange(len(knots)), [max(len(own) - 1, 0) for own in knots])
-        low = np.concatenate([own[:-1] for own in knots])
+        column = np.repeat(np.arange(len(knots)), [max(len(places) - 1, 0) for places in knots])
+        low = np.concatenate([places[:-1] for places in knots])
         least = _JUMP * np.asarray(X[some], dtype=np.float64).std(0)[column]
-        width = np.maximum(np.concatenate([np.diff(own) for own in knots]), least)
+        width = np.maximum(np.concatenate([np.diff(places) for places in knots]), least)
         return PiecewiseLinear(column, low, width.astype(np.float32))
 
     def encode(self, x: NDArray[Any]) -> NDArray[np.float32]:
@@ -81,9 +81,9 @@ class PiecewiseLinear:
 
     def unscaled(self, mean: NDArray[Any], scale: NDArray[Any]) -> PiecewiseLinear:
         """The same ramps for raw x, where these expect (x − mean) / scale."""
-        own = scale[self.column]
-        low = (self.low * own + mean[self.column]).astype(np.float32)
-        return PiecewiseLinear(self.column, low, (self.width * own).astype(np.float32))
+        factor = scale[self.column]
+        low = (self.low * factor + mean[self.column]).astype(np.float32)
+        return PiecewiseLinear(self.column, low, (self.width * factor).astype(np.float32))
 
 
 def _knots(values: NDArray[np.float32], pieces: int) -> NDArray[np.float32]:
@@ -153,19 +153,15 @@ class Networks:
         return Networks(weights, biases, n_groups, ("ok",) * m, np.zeros((m, 0)))
 
     @staticmethod
-    def joined(parts: Sequence[Networks]) -> Networks:
+    def joined(stacks: Sequence[Networks]) -> Networks:
         """The networks of several stacks as one."""
-        weights, biases = (
-            tuple(np.concatenate(layer) for layer in zip(*every, strict=True))
-            for every in ([part.weights for part in parts], [part.biases for part in parts])
-        )
-        losses = np.full((sum(map(len, parts)), max(p.losses.shape[1] for p in parts)), np.nan)
-        start = 0
-        for part in parts:
-            losses[start : start + len(part), : part.losses.shape[1]] = part.losses
-            start += len(part)
-        status = tuple(status for part in parts for status in part.status)
-        return replace(parts[0], weights=weights, biases=biases, status=status, losses=losses)
+        weights = tuple(map(np.concatenate, zip(*(stack.weights for stack in stacks), strict=True)))
+        biases = tuple(map(np.concatenate, zip(*(stack.biases for stack in stacks), strict=True)))
+        epochs = max(stack.losses.shape[1] for stack in stacks)
+        missing = [(0, epochs - stack.losses.shape[1]) for stack in stacks]
+        padded = [np.pad(s.losses, ((0, 0), m), constant_values=np.nan) for s, m in zip(stacks, missing, strict=True)]
+        status = tuple(status for stack in stacks for status in stack.status)
+        return replace(stacks[0], weights=weights, biases=biases, status=status, losses=np.concatenate(padded))
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
@@ -187,9 +183,9 @@ class Networks:
         """The same networks for raw x, where these expect (x − mean) / scale."""
         first, g = self.weights[0].astype(np.float64), self.n_groups
         end = g + len(scale)  # the ramps follow
-        own = first[:, g:end] / scale[None, :, None]
-        weight = np.concatenate([first[:, :g], own, first[:, end:]], axis=1).astype(np.float32)
-        bias = (self.biases[0] - np.einsum("d,mdh->mh", mean, own)).astype(np.float32)
+        of_x = first[:, g:end] / scale[None, :, None]
+        weight = np.concatenate([first[:, :g], of_x, first[:, end:]], axis=1).astype(np.float32)
+        bias = (self.biases[0] - np.einsum("d,mdh->mh", mean, of_x)).astype(np.float32)
         return replace(
             self,
             weights=(weight, *self.weights[1:]),
@@ -250,7 +246,7 @@ def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: in
     posterior = np.asarray(q)
     m, _, k = posterior.shape
     cell = np.asarray(y, dtype=np.int64) * n_groups + np.asarray(z, dtype=np.int64)
-    counts = [[np.bincount(cell, own, n_labels * n_groups) for own in lane.T] for lane in posterior]
+    counts = [[np.bincount(cell, column, n_labels * n_groups) for column in lane.T] for lane in posterior]
     table = np.array(counts).reshape(m, k, n_labels, n_groups)
     return np.moveaxis(table, 1, 3)
 

@@ -57,16 +57,16 @@ class ResNet18:
         self._stem = self._folded("conv1", "bn1")
         self._blocks = []
         for stage, block in product((1, 2, 3, 4), (0, 1)):
-            at = f"layer{stage}.{block}"
-            first, second = (self._folded(f"{at}.conv{i}", f"{at}.bn{i}") for i in (1, 2))
+            prefix = f"layer{stage}.{block}"
+            first, second = (self._folded(f"{prefix}.conv{i}", f"{prefix}.bn{i}") for i in (1, 2))
             smaller = stage > 1 and block == 0  # half the height and width, by a stride of two
-            names = f"{at}.downsample.0", f"{at}.downsample.1"
+            names = f"{prefix}.downsample.0", f"{prefix}.downsample.1"
             self._blocks.append((first, second, self._folded(*names) if smaller else None))
         del self._weights
 
     def _folded(self, convolution: str, norm: str) -> tuple[Tensor, Tensor]:
-        parts = ("weight", "bias", "running_mean", "running_var")
-        names = [f"{convolution}.weight", *(f"{norm}.{part}" for part in parts)]
+        names = [f"{convolution}.weight"]
+        names += [f"{norm}.{name}" for name in ("weight", "bias", "running_mean", "running_var")]
         absent = [name for name in names if name not in self._weights]
         if absent:
             raise DataError(f"The weights lack {', '.join(absent)}: they are not those of a ResNet18.")

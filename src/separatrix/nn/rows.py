@@ -104,7 +104,7 @@ class Feed:
         """One pass over each lane's rows, shuffled."""
         order = self.rows
         if not self.exact:
-            order = [random.permutation(own) for random, own in zip(self.random, order, strict=True)]
+            order = [random.permutation(rows) for random, rows in zip(self.random, order, strict=True)]
         if self.merged is None:
             for step in range(self.steps):
                 yield self._gather(order, step)
@@ -120,15 +120,14 @@ class Feed:
         picked = np.zeros((len(order), length), dtype=np.int64)
         weight = np.zeros((len(order), length), dtype=np.float32)
         for lane, rows in enumerate(order):
-            here = rows[start : start + length]
-            picked[lane, : len(here)] = here
-            weight[lane, : len(here)] = 1.0 if self.weight is None else self.weight[here]
+            batch = rows[start : start + length]
+            picked[lane, : len(batch)] = batch
+            weight[lane, : len(batch)] = 1.0 if self.weight is None else self.weight[batch]
         w = None if self.weight is None and weight.all() else self._tensor(weight)
         if hasattr(self, "x"):
             index = self._tensor(picked).reshape(-1)
-            shape = picked.shape
             x = self.x.index_select(0, index)
-            y, z = (codes.index_select(0, index).view(shape) for codes in (self.y, self.z))
+            y, z = (codes.index_select(0, index).view(picked.shape) for codes in (self.y, self.z))
         else:
             flat = picked.reshape(-1)
             x = self._inputs(np.asarray(self.sample.X[flat]), self.sample.z[flat])

@@ -369,7 +369,7 @@ class SeparationLoss(nn.Module):
         log_p = torch.log_softmax(rows_last(rows.logits[None]), 1)
         p, y, cell = log_p.exp(), rows.y[None], rows.cell[None]
         weight, seen = rows.weight[None], None if rows.alike else rows.seen[None]
-        memory = {name: getattr(self, name).double() for name in _KEPT if hasattr(self, name)}
+        memory = {name: getattr(self, name).double() for name in _MEMORY if hasattr(self, name)}
         others = Ranks(distributed.all_reduce, _gather) if rows.ranks > 1 else None
         shape = (self.bins, self.given, self.n_groups)
         cmi, counts, _ = penalty_term(p, cell, shape, seen, self.running, memory, others)
@@ -461,7 +461,7 @@ class SeparationLoss(nn.Module):
         return w
 
 
-_KEPT = ("centres", "counts")
+_MEMORY = ("centres", "counts")
 
 
 def _numbers(values: Tensor) -> list[Any]:

@@ -56,21 +56,21 @@ def train(
     for lane in lanes:
         if lane.rows is not None and not len(lane.rows):
             raise InputError(f"The lane with trade-off {lane.trade_off} has no training rows.")
-    parts = chunks(lanes, len(sample), options.recipe.batch)
+    places = chunks(lanes, len(sample), options.recipe.batch)
     # ramps of the rows that train any lane, so that all lanes have the same inputs
-    used = [lanes[own[0]].indices(len(sample)) for own in alike(lanes, by_seed=False)]
-    piecewise_linear = PiecewiseLinear.of(sample.X, np.unique(np.concatenate(used)), options.recipe.piecewise_linear)
+    used = np.unique(np.concatenate([lanes[i].indices(len(sample)) for i, *_ in alike(lanes, by_seed=False)]))
+    piecewise_linear = PiecewiseLinear.from_rows(sample.X, used, options.recipe.piecewise_linear)
     shared = (options, loss, adversary, piecewise_linear)
-    calls = [delayed(_train_chunk)(sample, [lanes[i] for i in part], *shared) for part in parts]
+    calls = [delayed(_train_chunk)(sample, [lanes[i] for i in chunk], *shared) for chunk in places]
     trained = []
     # large arrays reach the processes as memory-maps
-    processes = in_processes(calls, min(options.n_jobs, len(parts)))
-    bar = Stages(options.progress).stage("Training", len(parts))
+    processes = in_processes(calls, min(options.n_jobs, len(places)))
+    bar = Stages(options.progress).stage("Training", len(places))
     with bar as advance, processes as answers:
         for result in answers:
             trained.append(result)
             advance()
-    order = np.argsort(np.concatenate(parts))
+    order = np.argsort(np.concatenate(places))
     return replace(Networks.joined(trained)[order], piecewise_linear=piecewise_linear)
 
 
@@ -96,8 +96,7 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
         else:
             groups.append(group)
     groups += few.values()
-    evenly = (np.array_split(group, ceil(len(group) / _LANES)) for group in groups)
-    return [part.tolist() for parts in evenly for part in parts]
+    return [chunk.tolist() for group in groups for chunk in np.array_split(group, ceil(len(group) / _LANES))]
 
 
 @contextmanager
@@ -133,12 +132,12 @@ def _train_chunk(
     against = None
     if adversary is not None:
         against = _Against(adversary, recipe.hidden[-1], sample, seeds, options.device)
-    shares = [lane.trade_off for lane in lanes]
-    trade_off = torch.tensor(shares, dtype=torch.float64, device=options.device)
+    trade_off = torch.tensor([lane.trade_off for lane in lanes], dtype=torch.float64, device=options.device)
     cells = feed.cells().expand(m, -1, -1)
     memory: dict[str, Tensor] = {}
     epochs = max(recipe.epochs, ceil(recipe.min_steps / feed.steps))
     losses = np.full((m, epochs), np.nan)
+    # Every lane takes the same number of steps; a lane that diverged carries its NaN to the end.
     for epoch in range(epochs):
         total = torch.zeros(m, dtype=torch.float64, device=options.device)
         for step, rows in enumerate(feed.epoch()):
@@ -230,11 +229,10 @@ class _Watch:
         (self.rows,) = feed.epoch()
         self.cells = feed.cells().expand(len(held), -1, -1)
         self.feed = feed
-        shares = [min(lane.trade_off, 1.0) for lane in held]
-        self.trade_off = torch.tensor(shares, device=options.device)
+        self.trade_off = torch.tensor([min(lane.trade_off, 1.0) for lane in held], device=options.device)
         self.best = torch.full_like(self.trade_off, torch.inf)
         self.waited = torch.zeros_like(self.trade_off)
-        self.kept: list[Tensor] = []
+        self.best_parameters: list[Tensor] = []
 
     def finished(self, layers: Layers) -> bool:
         """Evaluate the held-out rows; True when every lane has waited long enough."""
@@ -246,13 +244,13 @@ class _Watch:
         self.waited = torch.where(better, 0.0, self.waited + 1)
         now = [p.clone() for p in layers.parameters()]
         mask = better.view(-1, 1, 1)
-        pairs = zip(now, self.kept or now, strict=True)
-        self.kept = [torch.where(mask, new, old) for new, old in pairs]
+        pairs = zip(now, self.best_parameters or now, strict=True)
+        self.best_parameters = [torch.where(mask, new, old) for new, old in pairs]
         return bool((self.waited >= self.patience).all())
 
     def restore(self, layers: Layers) -> None:
-        for tensor, kept in zip(layers.parameters(), self.kept, strict=True):
-            tensor.copy_(kept)
+        for tensor, best in zip(layers.parameters(), self.best_parameters, strict=True):
+            tensor.copy_(best)
 
 
 def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
@@ -301,7 +299,7 @@ class Layers:
         self.flat = torch.empty(sum(sizes), device=device)
         self.gradient = torch.zeros_like(self.flat)
         parameters, gradients = (
-            [part.view(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
+            [piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True)]
             for flat in (self.flat, self.gradient)
         )
         self.weights, self.biases = parameters[::2], parameters[1::2]
@@ -386,11 +384,11 @@ class _Call(torch.autograd.Function):
         if of_flat:
             layers._activations = ctx.activations
             layers.backward(upstream)
-        found = None
+        at_x = None
         if of_x:
             *_, (_, down) = layers._hidden(upstream, None, ctx.activations)
-            found = torch.bmm(down, layers.weights[0].transpose(1, 2))
-        return found, layers.gradient if of_flat else None, None
+            at_x = torch.bmm(down, layers.weights[0].transpose(1, 2))
+        return at_x, layers.gradient if of_flat else None, None
 
 
 class Adam:
