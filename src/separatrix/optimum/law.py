@@ -50,7 +50,8 @@ class LabelLaw:
     def __init__(
         self, p: Array, z: NDArray[Any], weight: Array, n_groups: int, borrow: float = 0.0, exact: bool = False
     ) -> None:
-        rows = _by_group(p, z, weight, n_groups)
+        share = weight / weight.sum()
+        rows = [(p[members], share[members]) for members in rows_by_code(z, n_groups)]
         if borrow:
             rows = _borrowed(rows, p, weight, borrow)
         many = sum(q.size for q, _ in rows) >= _SINGLE
@@ -157,12 +158,6 @@ def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
     if len(flat) == 2:
         return (q @ (flat[1] - flat[0]) > 0).astype(np.intp)
     return np.asarray((q @ flat.T).argmax(1))
-
-
-def _by_group(p: Array, z: NDArray[Any], weight: Array, n_groups: int) -> list[tuple[Array, Array]]:
-    """Posteriors and weights of each group's rows; all weights sum to one."""
-    w = weight / weight.sum()
-    return [(p[rows], w[rows]) for rows in rows_by_code(z, n_groups)]
 
 
 def _borrowed(rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float) -> list[tuple[Array, Array]]:

@@ -355,7 +355,8 @@ def align(
         folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
         inner = inner_violations(data, levels=levels, cv=folds, random_state=seed)
         last = least_penalty(asked, inner)
-    return aligned_path(data, _up_to(last), levels)[-1]
+    # the β below it first: it is approached from the best R²
+    return aligned_path(data, [*(beta for beta in PENALTIES if beta < last), last], levels)[-1]
 
 
 def alignment_path(
@@ -489,8 +490,3 @@ def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) ->
 
 def _problem(data: Numeric) -> RisingMaps:
     return RisingMaps(data.y, data.s, data.z, data.groups, data.weight)
-
-
-def _up_to(last: float) -> list[float]:
-    """The β of the path below one, and it: it is approached from the best R²."""
-    return [*(beta for beta in PENALTIES if beta < last), last]
