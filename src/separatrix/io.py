@@ -108,9 +108,9 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
     """
     with _sentence(path), _beside(path, parents=parents, folder=True) as temporary:
         yield temporary
-        for one in temporary.rglob("*"):
-            if one.is_file():
-                _flush(one)
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _flush(file)
         _replace(temporary, path)  # what then has the temporary name, if anything, is the old one
 
 

@@ -66,8 +66,7 @@ def compare(
     >>> paired.interval[1] < 0 < apart.interval[1]
     True
     """
-    rows = y_true is not None or sensitive_features is not None
-    if not rows:
+    if y_true is None and sensitive_features is None:
         return _of_audits(a, b, confidence)
     if isinstance(a, Audit) or isinstance(b, Audit):
         raise InputError(
@@ -98,12 +97,10 @@ def _of_audits(a: Audit, b: Audit, confidence: float | None) -> Comparison:
 def _of_rows(a: Any, b: Any, y_true: Any, groups: Any, confidence: float) -> Comparison:
     y, z = as_levels(y_true, "y_true"), as_groups(groups)
     u_a, u_b = as_levels(a, "a"), as_levels(b, "b")
-    names = "y_true", "sensitive_features", "a", "b"
-    check_lengths(dict(zip(names, (y, z, u_a, u_b), strict=True)))
+    check_lengths({"y_true": y, "sensitive_features": z, "a": u_a, "b": u_b})
     pair = u_a.codes.astype(np.intp) * len(u_b.levels) + u_b.codes
     shape = len(y.levels), len(z.levels), len(u_a.levels) * len(u_b.levels)
-    counts = crosstab([y.codes, z.codes, pair], shape)
-    joint = counts.reshape(*shape[:2], len(u_a.levels), len(u_b.levels))
+    joint = crosstab([y.codes, z.codes, pair], shape).reshape(*shape[:2], len(u_a.levels), len(u_b.levels))
     change, interval, known = paired_change(joint, confidence)
     if known:
         return Comparison(change, interval, confidence)

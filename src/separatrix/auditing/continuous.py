@@ -87,8 +87,7 @@ class ContinuousAudit(AuditResult):
     def from_rows(cls, rows: Quantities, confidence: float = 0.95, random_state: int = 0) -> ContinuousAudit:
         """Measure columns that are numbers, labels and groups already."""
         check_confidence(confidence)
-        rng = np.random.default_rng(seed_of(random_state))
-        ranks = _rank_table(rows, rng)
+        ranks = _rank_table(rows, np.random.default_rng(seed_of(random_state)))
         distinct = len(np.unique(rows.u))
         error = ranks.error
         known = error.estimable and distinct > 1
@@ -143,8 +142,7 @@ class ContinuousAudit(AuditResult):
 
 
 def _rank_table(rows: Quantities, rng: np.random.Generator) -> RankTable:
-    n = len(rows.y)
-    shape = resolution_of(n, rows.group.counts() if rows.z is None else None)
+    shape = resolution_of(len(rows.y), rows.group.counts() if rows.z is None else None)
     if rows.labels is None:
         block = outcome_blocks(rows.y)
     else:

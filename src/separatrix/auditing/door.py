@@ -74,8 +74,7 @@ def audit(
     >>> b.eo_gap == a.eo_gap
     True
     """
-    names = target, prediction, sensitive_features, sample_weight
-    roles = named_roles(y_true, y_pred, *names)
+    roles = named_roles(y_true, y_pred, target, prediction, sensitive_features, sample_weight)
     if roles is None:
         table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
     else:
@@ -131,8 +130,7 @@ def audit_score(
     """
     if isinstance(score, str) and target is not None and prediction is None:
         score, prediction = None, score
-    names = target, prediction, sensitive_features, sample_weight
-    roles = named_roles(y_true, score, *names, array="score")
+    roles = named_roles(y_true, score, target, prediction, sensitive_features, sample_weight, array="score")
     if roles is None:
         table = count_scores(y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight)
     else:

@@ -97,8 +97,7 @@ class ScoreAudit(CertifiedAudit):
         """Measure a table of scores; arguments as in `audit_score`."""
         _check(scores, bins)
         coarse = scores.binned(bins)
-        table = _count_table(scores, coarse)
-        _, known = certified(table, confidence, random_state, guarantee, composition)
+        _, known = certified(_count_table(scores, coarse), confidence, random_state, guarantee, composition)
         seed = known["random_state"]
         gap, threshold = largest_gap(scores)
         fine = scores.binned(_FINE)

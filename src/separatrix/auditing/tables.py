@@ -161,14 +161,14 @@ def _hard(source: Source, y: str, z: list[str], pred: str, weight: str | None, l
     counts, moments = summed(table.weight, place, shape) / scale, None
     if weight is not None:
         moments = diagonal(summed(table.squares, place, shape) / scale**2)
-    rows = int(table.rows.sum())
-    return replace(axes, counts=counts, rows=rows, moments=moments, scale=scale).simplest()
+    return replace(axes, counts=counts, rows=int(table.rows.sum()), moments=moments, scale=scale).simplest()
 
 
 def _soft(source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels) -> CountTable:
     k = range(len(pred))
     q = [source.numbers(name) for name in pred]
     w = nw.lit(1.0) if weight is None else source.numbers(weight)
+    # the engine adds up what CountTable needs of each cell, w q and w² q qᵀ, and shows ranges to check
     sums = {f"wq{i}": w * q[i] for i in k}
     sums |= {f"wwqq{i}_{j}": w * w * q[i] * q[j] for i in k for j in k[i:]}
     ends = {**{f"q{i}": q[i] for i in k}, "sum": reduce(add, q)}
@@ -196,8 +196,7 @@ def _soft(source: Source, y: str, z: list[str], pred: list[str], weight: str | N
     counts = np.stack([total[f"wq{i}"] for i in k], -1) / scale
     products = [[total[f"wwqq{min(i, j)}_{max(i, j)}"] for j in k] for i in k]
     moments = np.moveaxis(np.array(products), (0, 1), (2, 3)) / scale**2
-    rows = int(table.rows.sum())
-    return CountTable(counts, axis, groups.levels, axis, rows, moments, scale).simplest()
+    return CountTable(counts, axis, groups.levels, axis, int(table.rows.sum()), moments, scale).simplest()
 
 
 def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:

@@ -63,9 +63,7 @@ def audit(
             "numbers. Leave one of them out."
         )
     names: Sequence[str] = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
-    if numbers:
-        names = ceilings.CONTINUOUS_NAMES
-    highest = ceilings.parse_ceilings(fail_above, names)
+    highest = ceilings.parse_ceilings(fail_above, ceilings.CONTINUOUS_NAMES if numbers else names)
     if fail_below and (score or numbers):
         raise InputError("--fail-below is for decisions: leave out --score and --regression.")
     lowest = ceilings.parse_ceilings(fail_below, ceilings.FLOOR_NAMES, "--fail-below")
@@ -123,10 +121,9 @@ def limit_command(
     from separatrix.optimum.objectives import parse_cost
 
     objective = parse_cost(cost) if cost else maximize
-    how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
-    how["criterion"] = criterion
+    how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None, "criterion": criterion}
     with working(f"Computing the limit of {file}"), readable(file) as path:
-        found = limit(path, target=target, sensitive_features=sensitive, score=score, **how)
-    values = {"maximize": str(objective), "budget": found.budget, "levels": found.levels}
-    values |= {"criterion": criterion, "values": found.values, "upper": found.upper}
-    answer(str(found), values, json)
+        best = limit(path, target=target, sensitive_features=sensitive, score=score, **how)
+    values = {"maximize": str(objective), "budget": best.budget, "levels": best.levels}
+    values |= {"criterion": criterion, "values": best.values, "upper": best.upper}
+    answer(str(best), values, json)

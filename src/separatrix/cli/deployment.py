@@ -14,6 +14,8 @@ from separatrix.core.measures import leading_objectives
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
+_VERIFY_KEY = typer.Option(None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign.")
+
 
 @app.command()
 def select(
@@ -105,9 +107,7 @@ def predict(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
     seed: int | None = typer.Option(None, help="Seed of the draws if there is no secret; default: a fresh one."),
-    verify_key: Path | None = typer.Option(
-        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
-    ),
+    verify_key: Path | None = _VERIFY_KEY,
     log: Path | None = typer.Option(None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."),
     json: bool = JSON,
 ) -> None:
@@ -149,9 +149,7 @@ def replay(
     file: Path | None = typer.Argument(None, help="The rows that were decided, in order."),
     id_column: str | None = typer.Option(None, "--id", help="Column that identifies a person."),
     salt_file: Path | None = typer.Option(None, help="File with the secret of the draws."),
-    verify_key: Path | None = typer.Option(
-        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
-    ),
+    verify_key: Path | None = _VERIFY_KEY,
     json: bool = JSON,
 ) -> None:
     """Recompute the decisions of a log and name the first difference (exit status 2).
@@ -162,8 +160,7 @@ def replay(
     from separatrix.production.streaming import replay_file
 
     salt = None if salt_file is None else _secret(salt_file)
-    predictor = load(model, verify_key=verify_key)
-    rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
+    rows = replay_file(load(model, verify_key=verify_key), log, file, id_column=id_column, salt=salt)
     what = "branches" if file is None else "decisions"
     answer(f"{rows:,} {what} in {log} are those of the model", {"rows": rows, "compared": what}, json)
 

@@ -123,10 +123,8 @@ def count_posteriors(
         )
     y_codes = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight, scale = scaled_weight(sample_weight, n)
-    shape = len(axis), len(z.levels)
-    counts, moments = soft_sums(posterior, y_codes, z.codes, shape, weight, name=names[2])
-    table = CountTable(counts, axis, z.levels, axis, rows=n, moments=moments, scale=scale)
-    return table.simplest()
+    counts, moments = soft_sums(posterior, y_codes, z.codes, (len(axis), len(z.levels)), weight, name=names[2])
+    return CountTable(counts, axis, z.levels, axis, rows=n, moments=moments, scale=scale).simplest()
 
 
 def soft_counts(y_true: Any, q: Any, *, sensitive_features: Any, sample_weight: ArrayLike | None = None) -> Array:
@@ -239,8 +237,7 @@ def score_histogram(
     if not low < high:
         low, high = low - 0.5, low + 0.5  # a single score
     place = ((source.numbers(score) - low) * (bins / (high - low))).floor()
-    keys = [roles.target, *roles.groups]
-    table = source.grouped(keys, weight, parts={"bin": place}, by=["bin"])
+    table = source.grouped([roles.target, *roles.groups], weight, parts={"bin": place}, by=["bin"])
     label = table.keys[0]
     group = as_groups(dict(zip(roles.groups, table.keys[1:], strict=True)))
     cells = label.codes, group.codes, _bins(table.totals["bin"], table.rows, bins, score, low, high)
@@ -316,15 +313,13 @@ def _column(values: Any, name: str) -> NDArray[Any] | Coded:
 def _group_column(values: Any, name: str) -> NDArray[Any] | Coded:
     """One column of groups as it is; several as their intersection."""
     columns = {name: values} if isinstance(values, Coded) else group_columns(values, name)
-    if len(columns) == 1:
-        return _column(next(iter(columns.values())), name)
-    return as_groups(columns, name)
+    return _column(next(iter(columns.values())), name) if len(columns) == 1 else as_groups(columns, name)
 
 
 def _label_axis(labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]) -> Levels:
     axis = None if labels is None else axis_of(labels, "labels")
     known = set(y if axis is None else axis)
-    if odd := [level for level in u if _is_fraction(level) and level not in known]:
+    if odd := [level for level in u if isinstance(level, float) and not level.is_integer() and level not in known]:
         raise InputError(_no_label(odd[0], names))
     if any(isinstance(level, bool) for level in u) and not known <= {0, 1}:
         raise InputError(  # True is 1 in Python: `y_pred > 1` of the labels 1 and 2 is the reverse
@@ -353,10 +348,6 @@ def refuse_scores(column: NDArray[Any] | Coded, names: Sequence[str]) -> None:
     odd = column[column != np.floor(column)]
     if len(np.unique(odd[: 4 * MAX_LEVELS])) > MAX_LEVELS:
         raise InputError(_no_label(odd[0], names))
-
-
-def _is_fraction(level: Hashable) -> bool:
-    return isinstance(level, float) and not level.is_integer()
 
 
 def _no_label(value: Any, names: Sequence[str]) -> str:

@@ -131,8 +131,7 @@ def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
                 "`X` has names, but the matrix of training had none: pass a matrix with its columns in the same order."
             )
         columns = raw_columns(X, names)
-        numbers = [as_numbers(columns[name], name) for name in names]
-        return np.column_stack(numbers).astype(np.float32)
+        return np.column_stack([as_numbers(columns[name], name) for name in names]).astype(np.float32)
     try:
         rows = as_array(X, "X").astype(np.float32)
     except (TypeError, ValueError) as error:
@@ -201,8 +200,7 @@ def as_days(values: Values, name: str) -> NDArray[np.float64]:
             return np.asarray(values, dtype=np.float64)
         if values.dtype.kind != "M":
             raise InputError(f"Column `{name}` must hold dates, got {values.dtype}.")
-        days = values.astype("M8[us]").astype(np.int64) / (1e6 * _DAY)
-        return np.where(np.isnat(values), np.nan, days)
+        return np.where(np.isnat(values), np.nan, values.astype("M8[us]").astype(np.int64) / (1e6 * _DAY))
     day_of = [_days(str(level)) for level in values.levels]
     for level, day in zip(values.levels, day_of, strict=True):
         if day is None and str(level).strip() not in NOT_AVAILABLE | {""}:
@@ -225,8 +223,7 @@ def date_text(day: float) -> str:
 def _naive(value: date) -> datetime:
     if not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
-    aware = value.tzinfo is not None
-    return value.astimezone(UTC).replace(tzinfo=None) if aware else value
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
 
 
 def _days(text: str) -> float | None:

@@ -99,8 +99,7 @@ def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, An
 
 def _is_column(value: Any) -> bool:
     """A list, an array or a series; a tuple is one value, and so is text."""
-    single = isinstance(value, str | bytes | tuple | int | float | Mapping)
-    return not single and hasattr(value, "__len__")
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple | int | float | Mapping)
 
 
 def _own_name(values: Any, default: str) -> str:
@@ -116,8 +115,7 @@ def intersect(parts: Mapping[str, Coded]) -> Coded:
     if len(coded) == 1:
         return coded[0]
     shape = tuple(len(column.levels) for column in coded)
-    fused = np.ravel_multi_index([column.codes for column in coded], shape)
-    cells, codes = np.unique(fused, return_inverse=True)
+    cells, codes = np.unique(np.ravel_multi_index([column.codes for column in coded], shape), return_inverse=True)
     places = np.transpose(np.unravel_index(cells, shape)).tolist()
     levels = tuple(tuple(column.levels[i] for column, i in zip(coded, place, strict=True)) for place in places)
     check_levels(levels, " & ".join(parts))
@@ -305,8 +303,7 @@ class Grouping:
             return coded
         if not self.missing:
             refuse_missing(coded.missing, column)
-        last = len(coded.levels)
-        codes = np.where(coded.missing, last, coded.codes).astype(np.intp)
+        codes = np.where(coded.missing, len(coded.levels), coded.codes).astype(np.intp)
         return Coded(codes, (*coded.levels, MISSING))
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,8 +44,7 @@ _WHOLE = r"' *[+-]?\d{1,18} *'"
 
 def find_files(path: str | Path) -> list[Path]:
     """One file, or the files of a pattern such as 'part-*.parquet', all of one kind."""
-    exact = Path(path).is_file()
-    places = [Path(path)] if exact else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    places = [Path(path)] if Path(path).is_file() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     files = [place for place in places if place.is_file()]
     if not files:
         raise InputError(
@@ -111,8 +110,7 @@ def whole_columns(data: Any, roles: Roles) -> tuple[Any, Any, dict[str, Any], An
         columns = named_columns(data, roles.columns, "frame")
     u = [columns[name] for name in roles.predictions]
     if len(u) > 1:
-        numbers = zip(u, roles.predictions, strict=True)
-        u = [np.column_stack([as_numbers(x, name) for x, name in numbers])]
+        u = [np.column_stack([as_numbers(x, name) for x, name in zip(u, roles.predictions, strict=True)])]
     weight = roles.weight
     return (
         columns[roles.target],
@@ -202,8 +200,7 @@ class Source:
         out: dict[str, Any] = {}
         for name, values in zip(names, arrays.values(), strict=True):
             if name in parsed:
-                gone = np.ma.is_masked(values)
-                out[name] = values.filled(np.nan) if gone else np.asarray(values)
+                out[name] = values.filled(np.nan) if np.ma.is_masked(values) else np.asarray(values)
             else:
                 out[name] = typed(*as_levels(values, name, missing=True)) if self.text else values
         return out
@@ -415,8 +412,7 @@ def _parquet_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tupl
         total, done = max(file.metadata.num_rows, 1), 0
         for batch in file.iter_batches(batch_size=rows, columns=list(only)):
             done += batch.num_rows
-            block = named_columns(arrow.Table.from_batches([batch]), only, str(path))
-            yield block, done / total
+            yield named_columns(arrow.Table.from_batches([batch]), only, str(path)), done / total
 
 
 @contextmanager

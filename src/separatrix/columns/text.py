@@ -76,8 +76,7 @@ def read_files(files: Sequence[Path], only: Sequence[str] | None = None) -> dict
     """The columns of CSV files with one header, typed over all of them."""
     table: _Text | None = None
     for file in files:
-        with _opened(file) as (stream, _):
-            delimiter, lines = _delimiter(stream)
+        with _opened(file) as (delimiter, lines, _):
             names, rows = _rows(lines, str(file), delimiter, None)
             table = _Text(names, only, str(file)) if table is None else table
             if names != table.names:
@@ -93,8 +92,7 @@ def text_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[di
     A type follows from the whole column, which a block does not show: use `as_numbers` for numbers.
     """
     size = max(path.stat().st_size, 1)
-    with _opened(path) as (stream, raw):
-        delimiter, lines = _delimiter(stream)
+    with _opened(path) as (delimiter, lines, raw):
         names, chunks = _rows(lines, str(path), delimiter, None, rows)
         check_present(only, names, str(path))
         for chunk in chunks:
@@ -105,8 +103,7 @@ def text_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[di
 
 def read_header(path: Path) -> tuple[list[str], str]:
     """The names of the columns of a CSV file, and its delimiter."""
-    with _opened(path) as (stream, _):
-        delimiter, lines = _delimiter(stream)
+    with _opened(path) as (delimiter, lines, _):
         return _rows(lines, str(path), delimiter, None)[0], delimiter
 
 
@@ -186,15 +183,17 @@ def _rows(
     names = _distinct(next(reader, []) if header is None else header, source, numbered)
     if not names:
         raise DataError(f"{source} is empty: there are no rows.")
+    width = len(names)
 
     def chunks() -> Iterator[list[list[str]]]:
         try:
             while block := list(islice(reader, size or _CHUNK)):
-                chunk = [_row(row, len(names)) for row in block if row]  # no blank lines
-                if bad := next((row for row in chunk if len(row) != len(names)), None):
+                # no blank lines, no empty fields behind the last column
+                chunk = [row[:width] if len(row) > width and not any(row[width:]) else row for row in block if row]
+                if bad := next((row for row in chunk if len(row) != width), None):
                     raise DataError(
                         f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
-                        f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated "
+                        f"({', '.join(bad)[:60]}), the header {width}. The file is truncated "
                         f"or damaged, or its delimiter is not {delimiter!r}."
                     )
                 if chunk:
@@ -205,29 +204,21 @@ def _rows(
     return names, chunks()
 
 
-def _row(row: list[str], width: int) -> list[str]:
-    return row[:width] if len(row) > width and not any(row[width:]) else row
-
-
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
-    """The text of a file, and its bytes underneath."""
+def _opened(path: Path) -> Iterator[tuple[str, Iterable[str], IO[bytes]]]:
+    """The delimiter of a file's first line, all lines, and the bytes underneath."""
     try:
         with path.open("rb") as raw:
             plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-            yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
+            stream = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+            first = stream.readline()
+            yield max(",;\t|", key=first.count), chain([first] if first else [], stream), raw
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
-    """The delimiter of the first line, and all lines."""
-    first = stream.readline()
-    return max(",;\t|", key=first.count), chain([first] if first else [], stream)
 
 
 def _distinct(names: Iterable[str], source: str, numbered: bool) -> list[str]:

@@ -65,8 +65,7 @@ class Coded:
 
     def is_level(self, *levels: Hashable) -> NDArray[np.bool_]:
         """Which rows have one of these levels."""
-        wanted = [self.levels.index(level) for level in levels if level in self.levels]
-        return np.isin(self.codes, wanted)
+        return np.isin(self.codes, [self.levels.index(level) for level in levels if level in self.levels])
 
     def values(self) -> NDArray[Any]:
         """The level of every row as an object; None where it is missing."""
@@ -85,7 +84,9 @@ class Coded:
 
         A level that is not there has the position `otherwise`; without one it is an error.
         """
-        position = _axis_places(axis)
+        # by level, and by its text: the first of those with the same one
+        position = {_key(level): place for place, level in reversed([*enumerate(axis)])}
+        position |= {level: place for place, level in enumerate(axis)}
         places = [position.get(level, position.get(_key(level), otherwise)) for level in self.levels]
         place = np.array(places, dtype=np.intp)
         if unknown := list(compress(self.levels, place < 0)):
@@ -94,14 +95,6 @@ class Coded:
                 f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}. {near}".rstrip()
             )
         return place[self.codes]
-
-
-def _axis_places(axis: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Positions by level, and by its text where no other level has the same."""
-    position: dict[Hashable, int] = {}
-    for place, level in enumerate(axis):
-        position.setdefault(_key(level), place)
-    return position | {level: place for place, level in enumerate(axis)}
 
 
 def _key(level: Hashable) -> Hashable:
@@ -180,8 +173,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             x = _unmasked(values) if isinstance(values, np.ma.MaskedArray) else values
         else:
             known = nw.from_native(values, allow_series=True, pass_through=True)
-            whole = isinstance(known, nw.Series | nw.DataFrame)
-            x = np.asarray(known.to_numpy()) if whole else np.asanyarray(values)
+            x = np.asarray(known.to_numpy()) if isinstance(known, nw.Series | nw.DataFrame) else np.asanyarray(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` cannot be read as an array: {error}.") from error
     if isinstance(values, str):

@@ -223,8 +223,7 @@ def log_ratio(table: Array) -> Array:
     of_label, n = of_group.sum(1, keepdims=True), table.sum()
     seen = np.maximum(table, EMPTY * n) * of_label
     used = (of_value > _DUST * n) & (of_group > 0)
-    ratio = np.divide(seen, of_value * of_group, out=np.ones_like(table), where=used)
-    return np.log(ratio)
+    return np.log(np.divide(seen, of_value * of_group, out=np.ones_like(table), where=used))
 
 
 def _mean(table: Array, g: Array) -> float:

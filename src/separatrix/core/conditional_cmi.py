@@ -121,8 +121,7 @@ class ConditionalCMI:
         flat = length <= 1e-12 * np.abs(y).max(initial=0.0) * np.sqrt(mass)
         x = x * np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, length))[block]
         bands = min(_BANDS, k, max(n // (_ROWS * bins * n_groups), 1))
-        band = block * bands // k
-        return ConditionalCMI(block, x, band * n_groups + z, (bands, n_groups), weight, mass)
+        return ConditionalCMI(block, x, (block * bands // k) * n_groups + z, (bands, n_groups), weight, mass)
 
     def cleared(self, u: Array) -> tuple[Array, Array]:
         """t of each row, and 1/σ of each block; both are zero where u is a function of y."""

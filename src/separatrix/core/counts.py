@@ -77,8 +77,7 @@ class CountTable:
     def numbered(cls, counts: Array, moments: Array | None = None) -> CountTable:
         """A table whose labels, groups and predictions are called 0, 1, 2, …"""
         labels, groups, predictions = (tuple(range(k)) for k in counts.shape)
-        rows = round(float(counts.sum()))
-        return cls(counts, labels, groups, predictions, rows, moments)
+        return cls(counts, labels, groups, predictions, round(float(counts.sum())), moments)
 
     def simplest(self) -> CountTable:
         """The same table; without moments if its posteriors are one-hot and weigh one, since then
@@ -134,8 +133,7 @@ class CountTable:
             )
             moments = size[0] ** 2 * a + size[1] ** 2 * b
         labels, groups, predictions = new
-        rows = self.rows + other.rows
-        return CountTable(counts, labels, groups, predictions, rows, moments, scale)
+        return CountTable(counts, labels, groups, predictions, self.rows + other.rows, moments, scale)
 
     @staticmethod
     def merge(tables: Sequence[CountTable]) -> CountTable:

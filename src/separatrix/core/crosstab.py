@@ -84,8 +84,7 @@ def _count_planes(columns: Sequence[Codes], start: int, stop: int) -> Array | No
         if of_column is None or sum(map(len, planes)) + len(of_column) > _PLANES:
             return None
         planes.append(of_column)
-    table = _cells(np.concatenate(planes), stop - start)
-    return table.reshape([1 << len(of_column) for of_column in planes])
+    return _cells(np.concatenate(planes), stop - start).reshape([1 << len(of_column) for of_column in planes])
 
 
 def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | None:

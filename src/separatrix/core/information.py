@@ -171,8 +171,7 @@ def eo_gap(counts: ArrayLike) -> Array:
     >>> float(eo_gap([[[8, 2], [6, 4]], [[3, 7], [1, 9]]]))       # FPR 0.2, 0.4; FNR 0.3, 0.1
     0.2
     """
-    apart = gaps_by_label(counts)
-    return apart.sum(-1) / (np.asarray(counts).sum((-2, -1)) > 0).sum(-1)
+    return gaps_by_label(counts).sum(-1) / (np.asarray(counts).sum((-2, -1)) > 0).sum(-1)
 
 
 def gaps_by_label(counts: ArrayLike) -> Array:
@@ -243,8 +242,7 @@ def check_confidence(confidence: float) -> None:
 def _under_separation(p: Array) -> Array:
     """The law with the same (y, z) and (y, u) margins in which U ⟂ Z | Y."""
     of_label = p.sum((-2, -1), keepdims=True)
-    share = np.divide(p.sum(-1, keepdims=True), of_label, out=np.zeros_like(p[..., :1]), where=of_label > 0)
-    q = share * p.sum(-2, keepdims=True)
+    q = quotient(p.sum(-1, keepdims=True), of_label) * p.sum(-2, keepdims=True)
     # only an underflow of p² (weights 1e-154 apart) can make q vanish
     return np.where((q == 0) & (p > 0), p, q)
 
@@ -282,9 +280,7 @@ def relative_entropy(x: Array, m: Array) -> Array:
     """x log(x/m) − x + m, with 0 log 0 = 0 and without cancellation for x close to m."""
     ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
     with np.errstate(divide="ignore"):
-        logarithm = np.where(
-            ratio > 0.5, np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)), np.log(ratio)
-        )
+        logarithm = np.where(ratio > 0.5, np.log1p(quotient(x - m, m)), np.log(ratio))
     return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
 
 

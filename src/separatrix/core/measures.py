@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
+from separatrix.core.numerics import quotient
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -108,8 +109,7 @@ class Criterion:
             if self is BASE_DEPENDENCE:
                 squares = table.weight_squares[..., None]
             moments = diagonal(self.view(squares))
-        counts = self.view(table.counts)
-        return replace(table, counts=counts, labels=known, predictions=varying, moments=moments)
+        return replace(table, counts=self.view(table.counts), labels=known, predictions=varying, moments=moments)
 
 
 # fmt: off
@@ -213,7 +213,7 @@ class Metric:
         widths = _widths(rates, mass > 0)
         if self.relative:
             high = np.where(mass > 0, rates, 0.0).max(-2)
-            widths = np.divide(widths, high, out=np.zeros_like(widths), where=high > 0)
+            widths = quotient(widths, high)
         return np.asarray((widths @ np.array(self.widths).T).max(-1))
 
 
@@ -395,8 +395,7 @@ def identity(counts: Array) -> str:
     Independence + sufficiency = separation + base dependence: 0.0116 + 0.0055 = 0.0171 + 0.0000 \
 nats. Labels are equally frequent in all groups here: all three can be 0 at once.
     """
-    names = "independence", "sufficiency", "separation"
-    parts = [float(CRITERIA[name].information(counts)) for name in names]
+    parts = [float(CRITERIA[name].information(counts)) for name in ("independence", "sufficiency", "separation")]
     base = float(BASE_DEPENDENCE.information(counts))
     a, b, c, d = (f"{x:.4f}" for x in (*parts, base))
     said = f"Independence + sufficiency = separation + base dependence: {a} + {b} = {c} + {d} nats."

@@ -118,8 +118,7 @@ class ScoreTable:
         atom: NDArray[np.integer[Any]] = np.cumsum(new, dtype=number) - 1
         w = None if weight is None else weight[order]
         squares = None if w is None else w * w
-        values = s[new].astype(np.float64)
-        table = cls(values, atom, cell, w, squares, labels, groups, len(s), scale=scale)
+        table = cls(s[new].astype(np.float64), atom, cell, w, squares, labels, groups, len(s), scale=scale)
         return table._merged() if len(table.values) * 2 < len(s) else table
 
     @classmethod
@@ -169,8 +168,7 @@ class ScoreTable:
 
     def _by_cell(self, weight: Array | None) -> Array:
         size = len(self.labels) * len(self.groups)
-        counts = np.bincount(self.cell, weight, minlength=size)
-        return counts.astype(np.float64).reshape(self.shape)
+        return np.bincount(self.cell, weight, minlength=size).astype(np.float64).reshape(self.shape)
 
     def binned(self, bins: int) -> Binned:
         r"""Counts in `bins` quantile bins of all rows; equal scores stay together, so bins may
@@ -267,9 +265,7 @@ class ScoreTable:
         else:
             there, inverse = np.unique(key, return_inverse=True)
         weight = np.bincount(inverse, self.weight, minlength=len(there)).astype(np.float64)
-        squares = None
-        if self.squares is not None:
-            squares = np.bincount(inverse, self.squares).astype(np.float64)
+        squares = None if self.squares is None else np.bincount(inverse, self.squares).astype(np.float64)
         atom, cell = there // size, (there % size).astype(np.min_scalar_type(size - 1))
         return replace(self, atom=atom, cell=cell, weight=weight, squares=squares)
 
@@ -360,8 +356,7 @@ def _opened(table: ScoreTable, coarse: Binned, j: int, stop: int, before: Array)
     one_hot[cell, np.arange(len(cell))] = 1.0 if table.weight is None else table.weight[rows]
     mass = coarse.counts.sum(-1).reshape(-1, 1)
     below = np.cumsum(one_hot, axis=1)[:, last] / np.where(mass > 0, mass, 1.0)
-    rates = np.clip(before.reshape(-1, 1) - below, 0.0, 1.0)
-    return rates.reshape(*before.shape, -1), table.values[atom[last]]
+    return np.clip(before.reshape(-1, 1) - below, 0.0, 1.0).reshape(*before.shape, -1), table.values[atom[last]]
 
 
 def _before(rates: Array, start: Array) -> Array:

@@ -47,8 +47,7 @@ def names() -> list[str]:
     >>> "adult" in names()
     True
     """
-    modules = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in modules if not name.startswith("_"))
+    return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def dataset(name: str) -> Dataset:

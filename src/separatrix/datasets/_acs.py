@@ -122,8 +122,7 @@ class Records:
         race = Coded(z, tuple(_RACES[code] for code in groups.tolist()))
         others = f"{self.left_out:,} rows without an occupation among the twenty most frequent."
         card = declared.card(name, self.read_from, (others, *dropped), (self.note, *notes))
-        plan = _plan(self.kind)
-        return Data.from_columns(occupation, race, table, plan, card, target="OCCP")
+        return Data.from_columns(occupation, race, table, _plan(self.kind), card, target="OCCP")
 
 
 def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
@@ -153,8 +152,7 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
                 "benchmark --option acs_occupation.states=vt`)."
             )
         columns, read_from = _read_census(chosen, wanted, kind)
-        earn = "workers over 16 who earn (the filter of ACSIncome)"
-        who = earn if kind == "income" else "all persons"
+        who = "workers over 16 who earn (the filter of ACSIncome)" if kind == "income" else "all persons"
         note = f"Read: {len(read_from)} Census files ({' '.join(chosen).upper()}), {who}."
     occupation = columns["OCCP"]
     codes, counts = np.unique(occupation[~np.isnan(occupation)], return_counts=True)
@@ -241,8 +239,7 @@ def _read_census(states: Sequence[str], wanted: Sequence[str], kind: str) -> tup
 def _person_batches(content: bytes, origin: str, needed: Sequence[str]) -> Iterator[Columns]:
     """The needed columns, batch by batch: the file of all states has 3 million rows."""
     csv = require("pyarrow.csv", "engines", "The Census files")
-    types = dict.fromkeys(needed, "float64")
-    options = csv.ConvertOptions(include_columns=list(needed), column_types=types)
+    options = csv.ConvertOptions(include_columns=list(needed), column_types=dict.fromkeys(needed, "float64"))
     try:
         for text in _person_texts(content, origin):
             with text, csv.open_csv(text, convert_options=options) as batches:

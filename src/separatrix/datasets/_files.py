@@ -146,15 +146,14 @@ def _download(file: File) -> Blob:
             f"{where_to_put(file)} To download it, first: pip install 'separatrix[data]'."
         ) from error
     target = cache_folder() / file.paths[0]
-    with working(f"Downloading {target.name}"), whole_file(target, parents=True) as part:
+    with working(f"Downloading {target.name}"), whole_file(target, parents=True) as temporary:
         try:
-            pooch.HTTPDownloader(timeout=30)(file.url, part, None)
-            return _checked(part.read_bytes(), target, file, str(target))
+            pooch.HTTPDownloader(timeout=30)(file.url, temporary, None)
+            return _checked(temporary.read_bytes(), target, file, str(target))
         except DataError as error:
             raise DataError(
                 f"{file.url} did not give the expected file (another sha256, or cut short); "
                 f"nothing was kept. Try again, or put the original at {target}."
             ) from error
         except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
-            why = type(error).__name__
-            raise DataError(f"{where_to_put(file)} Its download failed ({why}).") from error
+            raise DataError(f"{where_to_put(file)} Its download failed ({type(error).__name__}).") from error

@@ -188,9 +188,9 @@ def _notes(fitted: Preprocessing, columns: Columns) -> list[str]:
             first = date_text(feature.first)
             notes.append(f"`{feature.column}`: dates are used as days since {first}.")
         elif isinstance(feature, Category) and feature.other:
-            here = int((as_category(columns[feature.column], feature.column).counts() > 0).sum())
+            distinct = int((as_category(columns[feature.column], feature.column).counts() > 0).sum())
             notes.append(
-                f"`{feature.column}`: the {len(feature.levels)} most frequent of its {here:,} "
+                f"`{feature.column}`: the {len(feature.levels)} most frequent of its {distinct:,} "
                 'levels are used; the others are joined as "(other)".'
             )
     return notes
@@ -201,26 +201,23 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
     n = len(values)
     if isinstance(values, Coded):
         counts = values.counts()
-        here, known = int((counts > 0).sum()), int(counts.sum())
-        if here + (known < n) <= 1:
-            return "constant"
-        if keep:
-            return None
-        if here == known and here > 2:
-            return "an identifier: all values are distinct"
-        words = np.mean([str(level).count(" ") for level in values.levels[:500]])
-        return "free text" if here > n / 2 and here > 20 and words >= 3 else None
-    if values.dtype.kind == "M":
+        distinct, known = int((counts > 0).sum()), int(counts.sum())
+        identifier = distinct == known and distinct > 2
+    elif values.dtype.kind == "M":
         return "constant" if len(np.unique(values)) <= 1 else None
-    known_values = values[~np.isnan(values)]
-    distinct = len(np.unique(known_values))
-    if distinct + (len(known_values) < n) <= 1:
+    else:
+        numbers = values[~np.isnan(values)]
+        distinct, known = len(np.unique(numbers)), len(numbers)
+        # few integers are distinct by chance
+        identifier = distinct == known >= 100 and bool((numbers == np.floor(numbers)).all())
+    if distinct + (known < n) <= 1:
         return "constant"
-    whole = bool((known_values == np.floor(known_values)).all())
-    # few integers are distinct by chance
-    if whole and distinct == len(known_values) >= 100 and not keep:
+    if identifier and not keep:
         return "an identifier: all values are distinct"
-    return None
+    if keep or not isinstance(values, Coded):
+        return None
+    words = np.mean([str(level).count(" ") for level in values.levels[:500]])
+    return "free text" if distinct > n / 2 and distinct > 20 and words >= 3 else None
 
 
 def _labels(values: Any, column: str, positive: Any = None) -> Coded:
@@ -281,8 +278,8 @@ def _groups(
     plan = Grouping(tuple(parts), (), edges, missing=bool(missing))
     coded = {column: plan.part(values, column) for column, values in parts.items()}
     if rows is not None:
-        coded = {column: one[rows].compact() for column, one in coded.items()}
-    checked = {c: _checked_levels(one, c, "sensitive") for c, one in coded.items()}
+        coded = {column: x[rows].compact() for column, x in coded.items()}
+    checked = {column: _checked_levels(x, column, "sensitive") for column, x in coded.items()}
     own_group = bool(missing) and missing_groups == "own"
     z, grouping = replace(plan, missing=own_group).merged(intersect(checked), min_level_rows)
     if grouping.other:

@@ -55,8 +55,7 @@ class Number:
         return as_numbers(values, self.column)
 
     def fit(self, values: Values) -> Self:
-        missing = bool(np.isnan(self.numbers(values)).any())
-        return replace(self, missing=missing).refit(values)
+        return replace(self, missing=bool(np.isnan(self.numbers(values)).any())).refit(values)
 
     def refit(self, values: Values) -> Self:
         x = self.numbers(values)
@@ -110,8 +109,8 @@ class Date(Number):
     def fit(self, values: Values) -> Self:
         days = as_days(values, self.column)
         known = days[~np.isnan(days)]
-        own = replace(self, first=float(known.min()) if len(known) else 0.0)
-        return super(Date, own).fit(values)
+        dated = replace(self, first=float(known.min()) if len(known) else 0.0)
+        return super(Date, dated).fit(values)
 
 
 @dataclass(frozen=True)
@@ -164,13 +163,12 @@ class Category:
 
     def refit(self, values: Values) -> Self:
         x = self.coded(values)
-        here = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
-        if here - set(self.levels):
-            here.add("(other)")
+        seen = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
+        if seen - set(self.levels):
+            seen.add("(other)")
         if (x.codes < 0).any():
-            here.add("(missing)")
-        idle = tuple(level for level in self._places if level not in here)
-        return replace(self, idle=idle)
+            seen.add("(missing)")
+        return replace(self, idle=tuple(level for level in self._places if level not in seen))
 
     def fill(self, values: Values, out: Matrix) -> None:
         x = self.coded(values)
@@ -197,13 +195,11 @@ class Band(Category):
     def coded(self, values: Values) -> Coded:
         """The band of each number."""
         x = as_numbers(values, self.column)
-        band = np.searchsorted(self.edges, x, "right")
-        return Coded(np.where(np.isnan(x), -1, band), self.levels)
+        return Coded(np.where(np.isnan(x), -1, np.searchsorted(self.edges, x, "right")), self.levels)
 
     def fit(self, values: Values) -> Self:
         if len(self.levels) != len(self.edges) + 1:
-            wanted = len(self.edges) + 1
-            raise InputError(f"`levels` of `{self.column}` must be {wanted}, its edges plus one.")
+            raise InputError(f"`levels` of `{self.column}` must be {len(self.edges) + 1}, its edges plus one.")
         return super().fit(values)
 
 
@@ -268,21 +264,18 @@ class Preprocessing:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         kinds = {kind: name for name, kind in _KINDS.items()}
-        features = [{"kind": kinds[type(f)], **asdict(f)} for f in self.features]
-        return {"version": 1, "features": features}
+        return {"version": 1, "features": [{"kind": kinds[type(f)], **asdict(f)} for f in self.features]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
         """The inverse of `to_dict`, from JSON."""
-        if data.get("version") != 1:
-            version = data.get("version")
+        if (version := data.get("version")) != 1:
             raise InputError(f"This preprocessing has version {version!r}; only 1 can be read.")
         features = []
         for entry in data["features"]:
             fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
             kind = fields.pop("kind")
             if kind not in _KINDS:
-                known = ", ".join(_KINDS)
-                raise InputError(f"Unknown kind of feature {kind!r}; known are {known}.")
+                raise InputError(f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}.")
             features.append(_KINDS[kind](**fields))
         return cls(tuple(features))

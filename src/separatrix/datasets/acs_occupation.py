@@ -47,8 +47,7 @@ def load(
         )
         return records.data(DATASET, _NAME, complete, (missing,), (note,))
     rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
-    left = len(complete) - len(rows)
-    drawn = f"{left:,} complete rows by the draw of {n:,} (seed {random_state})."
+    drawn = f"{len(complete) - len(rows):,} complete rows by the draw of {n:,} (seed {random_state})."
     note = f"Every group keeps {_AT_LEAST} rows or more: small ones are over-represented."
     return records.data(DATASET, _NAME, rows, (missing, drawn), (note,))
 

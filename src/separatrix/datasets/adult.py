@@ -48,8 +48,7 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     note = "`relationship` (Husband, Wife) all but names the sex that is left out of X."
     card = DATASET.card("adult", blob.read_from, notes=(note,) if features == "full" else ())
     grouping = Grouping(("sex",), sex.levels)
-    own = {"target": "income", "grouping": grouping}
-    return Data.from_columns(income, sex, columns, Preprocessing(plan), card, **own)
+    return Data.from_columns(income, sex, columns, Preprocessing(plan), card, target="income", grouping=grouping)
 
 
 DATASET = Dataset(

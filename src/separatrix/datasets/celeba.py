@@ -102,8 +102,7 @@ def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[st
     with path.open() as lines:
         announced, header = next(lines, "").strip(), next(lines, "").split()
         if not announced.isdigit():
-            text = "must begin with the number of images and the attributes' names"
-            raise DataError(f"{path} {text}. Get the original.")
+            raise DataError(f"{path} must begin with the number of images and the attributes' names. Get the original.")
         for name in wanted:
             if name not in header:
                 raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
@@ -129,8 +128,7 @@ def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
     pairs = [line.split() for line in path.read_text().splitlines() if line.strip()]
     known = all(pair[1:] in (["0"], ["1"], ["2"]) for pair in pairs)
     if not known or [pair[0] for pair in pairs] != names:
-        text = "does not list the images of list_attr_celeba.txt with 0, 1 or 2"
-        raise DataError(f"{path} {text}. Get the original.")
+        raise DataError(f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the original.")
     return np.array([float(pair[1]) for pair in pairs])
 
 
@@ -173,8 +171,7 @@ def imagenet_pixels(path: Path) -> NDArray[np.float32]:
             size = (max(256, int(width * scale)), max(256, int(height * scale)))
             large = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
     except OSError as error:  # Pillow's own are OSErrors
-        text = f"{path} is not a whole image ({error}). Unpack the images again."
-        raise DataError(text) from error
+        raise DataError(f"{path} is not a whole image ({error}). Unpack the images again.") from error
     left, top = round((size[0] - 224) / 2), round((size[1] - 224) / 2)
     pixels = np.asarray(large.crop((left, top, left + 224, top + 224)), dtype=np.float32) / 255
     return np.asarray((pixels - _MEAN) / _SPREAD, dtype=np.float32).transpose(2, 0, 1)
@@ -217,8 +214,7 @@ def open_embedding(path: Path, rows: int) -> NDArray[np.float32]:
     """An embedding as float32 (rows, features): a .npy memory-map, or the one array of a .npz."""
     try:
         loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-        packed = not isinstance(loaded, np.ndarray)
-        arrays = [loaded[name] for name in loaded.files] if packed else [loaded]
+        arrays = [loaded] if isinstance(loaded, np.ndarray) else [loaded[name] for name in loaded.files]
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is not a whole .npy or .npz file of numbers ({error}).") from error
     features = arrays[0]

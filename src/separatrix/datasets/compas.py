@@ -67,8 +67,7 @@ def load(
     blob = read(_FILE)
     plan = Preprocessing(_PAPER if features == "paper" else _FULL)
     wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))
-    lines = blob.content.decode().splitlines()
-    table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted)
+    table = read_csv(blob.content.decode().splitlines(), source="compas-scores-two-years.csv", only=wanted)
     # ProPublica's filter: a charge within 30 days of screening, known outcome, no traffic offence
     usable = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
     usable &= as_numbers(table["is_recid"], "is_recid") != -1
@@ -76,8 +75,7 @@ def load(
     usable &= ~as_category(table["score_text"], "score_text").is_level("N/A")
     race = as_category(table["race"], "race")
     both = usable & race.is_level(*_RACES)
-    outcome = as_numbers(table[target], target)[both]
-    y = Coded(outcome.astype(np.intp), (0, 1))
+    y = Coded(as_numbers(table[target], target)[both].astype(np.intp), (0, 1))
     z = Coded(race[both].is_level(_RACES[1]).astype(np.intp), _RACES)
     dropped = (
         f"{int((~usable).sum()):,} rows by ProPublica's filter (no charge within 30 days "
@@ -87,8 +85,7 @@ def load(
     )
     card = DATASET.card("compas", blob.read_from, dropped)
     columns = take({name: table[name] for name in plan.columns}, both)
-    own = {"target": target, "grouping": Grouping(("race",), _RACES)}
-    return Data.from_columns(y, z, columns, plan, card, **own)
+    return Data.from_columns(y, z, columns, plan, card, target=target, grouping=Grouping(("race",), _RACES))
 
 
 DATASET = Dataset(

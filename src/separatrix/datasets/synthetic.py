@@ -63,15 +63,14 @@ def load(
         features = (Category("x", levels),)
     name = law if isinstance(law, str) else "a given p[x, y, z]"
     card = DATASET.card("synthetic", {}, notes=(f"Law: {name}.",))
-    own = Coded(y, tuple(range(p.shape[-2]))), Coded(z, tuple(range(p.shape[-1])))
-    return Data.from_columns(*own, columns, Preprocessing(features), card, truth=truth)
+    coded = Coded(y, tuple(range(p.shape[-2]))), Coded(z, tuple(range(p.shape[-1])))
+    return Data.from_columns(*coded, columns, Preprocessing(features), card, truth=truth)
 
 
 def _draw(p: Array, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], ...]:
     """`n` places in a table of probabilities."""
     cumulative = np.cumsum(p.ravel())
-    drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
-    return np.unravel_index(drawn, p.shape)
+    return np.unravel_index(np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right"), p.shape)
 
 
 def _named(name: str, labels: int, groups: int, values: int) -> Array:
@@ -86,8 +85,9 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
         return near[:, :, None] * _label_group_law(labels, groups)
     if name == "shortcut":
         if labels != groups:
-            asked = f"pass as many `groups` as `labels`, got {groups}, {labels}"
-            raise InputError(f"The law 'shortcut' has Y = Z: {asked}.")
+            raise InputError(
+                f"The law 'shortcut' has Y = Z: pass as many `groups` as `labels`, got {groups}, {labels}."
+            )
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
     of_group = softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)

@@ -40,7 +40,7 @@ from separatrix.methods import POLICIES
 from separatrix.report.audit_page import PALETTE, named_rows
 from separatrix.report.audits import measures
 from separatrix.report.page import render
-from separatrix.report.words import number
+from separatrix.report.words import number, percent
 
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
@@ -367,9 +367,8 @@ def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]
     more = [row for row in named_rows(measures(audit)) if not row["name"].startswith(promised)]
     low, high = audit.violation_interval
     if audit.estimable:
-        sure = f"{audit.confidence:.0%}".replace("%", " %")
         ends = f"{number('violation', low)} … {number('violation', high)}"
-        more.insert(0, {"name": "interval of v", "value": ends, "note": f"at {sure}"})
+        more.insert(0, {"name": "interval of v", "value": ends, "note": f"at {percent(audit.confidence)}"})
     return {"measures": [*rows, *more], "notes": list(audit.notes)}
 
 

@@ -41,8 +41,8 @@ def log_audit(audit: Audit | ScoreAudit, prefix: str = "audit") -> dict[str, flo
         The metrics that were logged.
     """
     mlflow = _mlflow()
-    found = {name: getattr(audit, name, None) for name in _NUMBERS}
-    metrics = {f"{prefix}.{name}": float(x) for name, x in found.items() if x is not None}
+    values = {name: getattr(audit, name, None) for name in _NUMBERS}
+    metrics = {f"{prefix}.{name}": float(x) for name, x in values.items() if x is not None}
     mlflow.log_metrics(metrics)
     mlflow.log_text(audit.to_html(), f"{prefix}/audit.html")
     mlflow.log_text(audit.to_json(), f"{prefix}/audit.json")
@@ -102,8 +102,8 @@ class _Served:
 
     def predict(self, rows: Any, params: Any = None) -> Any:
         pandas = require("pandas", "mlflow", "A served model")
-        found = self.predictor.predict_proba(rows)
-        return pandas.DataFrame(found, columns=[str(label) for label in self.predictor.labels])
+        columns = list(map(str, self.predictor.labels))
+        return pandas.DataFrame(self.predictor.predict_proba(rows), columns=columns)
 
 
 def _load_pyfunc(path: str) -> _Served:

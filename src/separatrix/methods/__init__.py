@@ -53,10 +53,6 @@ PAPER = Recipe()  # Adam 1e-3, batches of 512, 20 epochs (60 on COMPAS: at least
 TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # docs/evidence/results.md
 
 
-def _recipes() -> dict[str, Recipe]:
-    return {"default": TUNED, "paper": PAPER}
-
-
 class Style(NamedTuple):
     """The look of a method in tables and figures."""
 
@@ -125,7 +121,7 @@ class Method:
     multiclass: bool = True
     loss: Loss | None = None
     adversary: Adversary | None = None
-    recipes: Mapping[str, Recipe] = field(default_factory=_recipes)
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": TUNED, "paper": PAPER})
     grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     dataset_grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
@@ -155,8 +151,7 @@ def names() -> list[str]:
     >>> "cmi" in names()
     True
     """
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def style(name: str) -> Style:

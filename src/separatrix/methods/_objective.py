@@ -90,8 +90,8 @@ class Rows(NamedTuple):
             losses = np.logaddexp(0.0, np.where(self.y == 1, -scores, scores))
         else:
             top = scores.max(1)
-            own = scores[np.arange(len(self.y)), self.y]
-            losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - own
+            label_score = scores[np.arange(len(self.y)), self.y]
+            losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - label_score
         return float(np.average(losses, weights=self.weight)) if len(losses) else 0.0
 
     def violation(self, p: Array, level: str, bins: int, some: Any = slice(None), slope_of_p: Any = None) -> Value:
@@ -102,25 +102,25 @@ class Rows(NamedTuple):
         if level == "draw":
             return cmi_of_draws(p, self.cell, self.shape, self.weight)
         if p.ndim == 1:
-            at = self.centres(p, bins, some)
-            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
+            c = self.centres(p, bins, some)
+            value, slope = cmi_of_scores(p, self.cell, self.shape, c, self.weight)
             slope *= p * (1.0 - p) if slope_of_p is None else slope_of_p
             return Value(value, slope)
-        found = [
+        of_labels = [
             cmi_of_scores(s, self.cell, self.shape, self.centres(s, bins, some), self.weight)
             for s in np.ascontiguousarray(p.T)
         ]
-        slope = np.stack([one.gradient for one in found], axis=1) / len(found)
+        slope = np.stack([v.gradient for v in of_labels], axis=1) / len(of_labels)
         gradient = p * (slope - np.einsum("nk,nk->n", p, slope)[:, None])
-        return Value(float(np.mean([one.value for one in found])), gradient)
+        return Value(float(np.mean([v.value for v in of_labels])), gradient)
 
     def centres(self, s: Array, bins: int, some: Any = slice(None)) -> Array:
         """Where the bins of posteriors s are, by the rows `some`."""
-        at = centres(s[some], bins, None if self.weight is None else self.weight[some])
-        if len(at) < 2:
+        c = centres(s[some], bins, None if self.weight is None else self.weight[some])
+        if len(c) < 2:
             return np.unique([s.min(), s.max()])
-        at[[0, -1]] = s.min(), s.max()
-        return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
+        c[[0, -1]] = s.min(), s.max()
+        return c[spread_out(logit(np.clip(c, 1e-15, 1.0 - 1e-15)))] if len(c) > 3 else c
 
 
 def _rows(y_true: ArrayLike | Rows, groups: Any, sample_weight: ArrayLike | None, like: Rows | None = None) -> Rows:
@@ -225,10 +225,7 @@ class SeparationObjective:
             hessian = p * (1.0 - p)
         rate = float(self.rates[min(self._round, len(self.rates) - 1)])
         self._round += 1
-        if self.trade_off == 0:
-            gradient = task.copy()
-        else:
-            gradient = self._mixed(scores, p, task, hessian, rate)
+        gradient = task.copy() if self.trade_off == 0 else self._mixed(scores, p, task, hessian, rate)
         if n_labels > 2:
             hessian = hessian * (n_labels / (n_labels - 1.0))  # LightGBM's own factor
         if rows.weight is not None:

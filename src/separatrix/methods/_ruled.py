@@ -43,8 +43,8 @@ class RuledNetworks:
         """A lane with a diverged network is diverged."""
         bad = {
             int(lane)
-            for lane, own in zip(self.lane, self.members, strict=True)
-            if any(self.base.status[i] != "ok" for i in own)
+            for lane, networks in zip(self.lane, self.members, strict=True)
+            if any(self.base.status[i] != "ok" for i in networks)
         }
         return tuple("diverged" if i in bad else "ok" for i in range(len(self.rules)))
 
@@ -69,8 +69,8 @@ class RuledNetworks:
         named |= {"members": self.members, "lane": self.lane, "share": self.share}
         for i, rule in enumerate(self.rules):
             if rule is not None:
-                own = rule.arrays() | {"groups": np.array(rule.groups)}
-                named |= {f"rule_{i}_{name}": value for name, value in own.items()}
+                described = rule.arrays() | {"groups": np.array(rule.groups)}
+                named |= {f"rule_{i}_{name}": value for name, value in described.items()}
         return named
 
     @staticmethod

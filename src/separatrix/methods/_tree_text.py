@@ -39,10 +39,10 @@ def _check(text: str, n_features: int | None, n_outputs: int | None) -> None:
         raise ValueError(f"the line {_END!r} is missing")
     head, *trees = body.split("\n\nTree=")
     facts = _facts(head)
-    found = int(facts["max_feature_idx"]) + 1
-    n_features = found if n_features is None else n_features
-    if found != n_features or len(facts["feature_names"].split()) != n_features:
-        raise ValueError(f"it has {found} features, not {n_features}")
+    n_columns = int(facts["max_feature_idx"]) + 1
+    n_features = n_columns if n_features is None else n_features
+    if n_columns != n_features or len(facts["feature_names"].split()) != n_features:
+        raise ValueError(f"it has {n_columns} features, not {n_features}")
     n_outputs = int(facts["num_class"]) if n_outputs is None else n_outputs
     # a multiclass objective writes as many numbers per row as it says itself
     classes = re.search(r"\bnum_class:(-?\d+)", facts.get("objective", ""))
@@ -87,22 +87,17 @@ def _check_tree(facts: dict[str, str], i: int, n_features: int) -> None:
         _numbers(facts, "cat_threshold", int(ends[-1]))
         if ends[0] != 0 or (np.diff(ends) < 0).any():
             raise ValueError(f"the sets of levels of tree {i} overlap")
-    children = np.concatenate([_numbers(facts, f"{side}_child", splits) for side in _SIDES])
+    children = np.concatenate([_numbers(facts, f"{side}_child", splits) for side in ("left", "right")])
     # leaf k is −k−1: every node but the root and every leaf is the child of one node, a later one
     wanted = np.concatenate([np.arange(1, splits), -np.arange(1, leaves + 1)])
-    if not np.array_equal(np.sort(children), np.sort(wanted)):
-        raise ValueError(f"the nodes of tree {i} do not form a tree")
     parent = np.tile(np.arange(splits), 2)
-    if (parent[children > 0] >= children[children > 0]).any():
+    later = parent[children > 0] < children[children > 0]
+    if not np.array_equal(np.sort(children), np.sort(wanted)) or not later.all():
         raise ValueError(f"the nodes of tree {i} do not form a tree")
-
-
-_SIDES = ("left", "right")
 
 
 def _facts(block: str) -> dict[str, str]:
-    lines = (line.partition("=") for line in block.splitlines() if "=" in line)
-    return {name: value for name, _, value in lines}
+    return {name: value for name, equals, value in (line.partition("=") for line in block.splitlines()) if equals}
 
 
 def _numbers(facts: dict[str, str], name: str, size: int) -> np.ndarray:

@@ -74,8 +74,7 @@ class Boosted:
 
     def __getitem__(self, lanes: Sequence[int]) -> Boosted:
         """The models of some lanes."""
-        chosen = tuple(self.models[i] for i in lanes)
-        return replace(self, models=chosen, start=self.start[list(lanes)])
+        return replace(self, models=tuple(self.models[i] for i in lanes), start=self.start[list(lanes)])
 
     @cached_property
     def _boosters(self) -> list[Any]:
@@ -105,8 +104,7 @@ class Boosted:
         named: dict[str, NDArray[Any]] = {
             f"model_{i}": np.frombuffer(text.encode(), dtype=np.uint8) for i, text in enumerate(self.models)
         }
-        sizes = {"start": self.start, "n_features": np.array(self.n_features), "order": self.order}
-        return named | sizes
+        return named | {"start": self.start, "n_features": np.array(self.n_features), "order": self.order}
 
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> Boosted:
@@ -135,13 +133,13 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Boosted:
             raise InputError(f"The trade-off of `cmi_boosting` is λ ≤ 1, got {lane.trade_off}.")
     place = sample.group_places()
     order = place if options.use_sensitive else place[:0]
-    found: dict[int, tuple[str, Array]] = {}
+    trained: dict[int, tuple[str, Array]] = {}
     # the seed decides what is held out, nothing else
     for members in alike(lanes, by_seed=options.recipe.patience is not None):
         data = _Data(sample, lanes[members[0]], options.recipe, place, order)
         for i in members:
-            found[i] = data.train(lanes[i].trade_off)
-    models, starts = zip(*(found[i] for i in range(len(lanes))), strict=True)
+            trained[i] = data.train(lanes[i].trade_off)
+    models, starts = zip(*(trained[i] for i in range(len(lanes))), strict=True)
     return Boosted(models, np.stack(starts), sample.X.shape[1], order)
 
 
@@ -156,25 +154,20 @@ class _Data:
         self.recipe, self.n_labels = recipe, sample.n_labels
         self.rows, self.held = (_coded(sample, some, place) for some in (rows, held))
         self.binned = self._dataset(sample, rows, self.rows, order)
-        self.held_binned = None
-        if len(held):
-            self.held_binned = self._dataset(sample, held, self.held, order, self.binned)
+        self.held_binned = self._dataset(sample, held, self.held, order, self.binned) if len(held) else None
 
-    def _dataset(self, sample: Sample, at: Codes, rows: Rows, order: Codes, reference: Any = None) -> Any:
-        matrix = _matrix(np.asarray(sample.X[at], dtype=np.float32), sample.z[at], order)
-        weights = {"label": rows.y, "weight": rows.weight, "reference": reference}
-        return lgb.Dataset(matrix, params=_PARAMETERS, **weights)
+    def _dataset(self, sample: Sample, indices: Codes, rows: Rows, order: Codes, reference: Any = None) -> Any:
+        matrix = _matrix(np.asarray(sample.X[indices], dtype=np.float32), sample.z[indices], order)
+        return lgb.Dataset(matrix, label=rows.y, weight=rows.weight, reference=reference, params=_PARAMETERS)
 
     def train(self, trade_off: float) -> tuple[str, Array]:
         """LightGBM's text of one model, and what to add to its raw scores."""
         columns = 1 if self.n_labels == 2 else self.n_labels
-        parameters = dict(_PARAMETERS)
-        if columns > 1:
-            parameters["num_class"] = columns
+        parameters = _PARAMETERS | ({} if columns == 1 else {"num_class": columns})
         start, watch, callbacks, extra = np.zeros(columns), None, [], {}
         if trade_off == 0:
-            own = ("binary", "binary_logloss"), ("multiclass", "multi_logloss")
-            parameters |= zip(("objective", "metric"), own[columns > 1], strict=True)
+            kind = ("binary", "binary_logloss") if columns == 1 else ("multiclass", "multi_logloss")
+            parameters |= zip(("objective", "metric"), kind, strict=True)
         else:
             start, rates = self._start(), falling_rates(ROUNDS)
             objective = SeparationObjective(

@@ -56,8 +56,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         networks.weights[0][:, : networks.n_groups] = networks.weights[0][:, place]
     owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
     share = np.array([weight for mixture in mixtures for _, weight in mixture])
-    every = np.arange(len(owner))[:, None]
-    return RuledNetworks(networks, every, owner, share, (None,) * len(lanes))
+    return RuledNetworks(networks, np.arange(len(owner))[:, None], owner, share, (None,) * len(lanes))
 
 
 class _Learner:
@@ -76,8 +75,7 @@ class _Learner:
         # a cost of zero is no row, and the sample's weights are positive
         weight = np.maximum(np.asarray(sample_weight, dtype=np.float64), 1e-9)
         asked = Sample(inputs, np.asarray(y), z, s.n_labels, s.n_groups, weight=weight)
-        quiet = replace(self.options, progress=False)
-        self.network = train(asked, [Lane(0.0, seed=self.seed)], quiet, loss)
+        self.network = train(asked, [Lane(0.0, seed=self.seed)], replace(self.options, progress=False), loss)
         self.decisions = self.network.posteriors(inputs, z)[0].argmax(1).astype(np.float64)
         return self
 
@@ -89,13 +87,12 @@ def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, 
     """The networks and their probabilities at the end of one game."""
     rows = lane.indices(len(sample))
     odds = EqualizedOdds(difference_bound=lane.trade_off)
-    learner = _Learner(sample, lane.seed, options)
-    game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
+    game = ExponentiatedGradient(_Learner(sample, lane.seed, options), odds, eps=lane.trade_off, max_iter=ROUNDS)
     game.fit(rows[:, None], sample.y[rows], sensitive_features=sample.z[rows])
     chosen = game.weights_[game.weights_ > 0]
     groups = sample.n_groups if options.use_sensitive else 0
     widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
-    found = []
+    mixture = []
     for index, weight in chosen.items():
         player = game.predictors_[index]
         if isinstance(player, _Learner):
@@ -103,8 +100,8 @@ def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, 
         else:  # where all costs ask for one label: a network of zeros with an output bias
             label = int(player.constant)
             network = Networks.constant(np.eye(sample.n_labels)[[label]], widths, groups)
-        found.append((network, float(weight) / chosen.sum()))
-    return found
+        mixture.append((network, float(weight) / chosen.sum()))
+    return mixture
 
 
 METHOD = Method(

@@ -52,11 +52,13 @@ def contrast(batch: Batch) -> Term:
     value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
     for some, rows, real in _alike(batch.y.expand(m, b), batch.n_labels):
         # (lanes · labels, rows of a label, …)
-        own, z, w = (t[some][:, rows].flatten(0, 1) for t in (r, batch.z.expand(m, b), weight))
+        latent, z, w = (t[some][:, rows].flatten(0, 1) for t in (r, batch.z.expand(m, b), weight))
         w = w * real.repeat(len(w) // len(real), 1)
-        found = _within(own, z, w.unsqueeze(2), batch.n_groups)
-        value[some] += found[0].unflatten(0, (-1, len(rows))).sum(1)
-        of_latent[some, rows[real]] = found[1].unflatten(0, (-1, len(rows)))[:, real]
+        logarithms, slope = (
+            t.unflatten(0, (-1, len(rows))) for t in _within(latent, z, w.unsqueeze(2), batch.n_groups)
+        )
+        value[some] += logarithms.sum(1)
+        of_latent[some, rows[real]] = slope[:, real]
     of_log_p = (of_latent * r / 2).transpose(1, 2)
     gradient = of_log_p - p * of_log_p.sum(1, keepdim=True)
     per_row = torch.where(weight > 0, 1.0 / weight.clamp_min(torch.finfo(p.dtype).tiny), 0.0)
@@ -78,14 +80,14 @@ def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
             alike = [rows for rows in labels if 2 * len(rows) >= width]
             labels = labels[len(alike) :]
             rows = torch.nn.utils.rnn.pad_sequence(alike, batch_first=True)
-            length = torch.tensor([len(one) for one in alike], device=y.device)
+            length = torch.tensor(list(map(len, alike)), device=y.device)
             yield some, rows, torch.arange(width, device=y.device) < length.unsqueeze(1)
 
 
 def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:
     """Σ of the weighted logarithms among rows of one label (M,), and ∂/∂latent (M, B, K)."""
-    one = torch.ones_like(r[:, :, :1])
-    left, right = torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2)
+    ones = torch.ones_like(r[:, :, :1])
+    left, right = torch.cat([r, -ones], 2) / TEMPERATURE, torch.cat([r, ones], 2)
     kernel = torch.bmm(left, right.transpose(1, 2)).exp_()
     group = z.unsqueeze(2)
     member = one_hot(z, n_groups).to(r.dtype) * weight  # (M, B, Z)
@@ -94,18 +96,19 @@ def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor
     sums = torch.bmm(member.transpose(1, 2).contiguous(), kernel).transpose(1, 2).contiguous()
     sums.scatter_add_(2, group, -itself)  # κ_ii = 1
     size = member.sum(1, keepdim=True).expand_as(member)
-    own, every = sums.gather(2, group), sums.sum(2, keepdim=True)
-    n_own, n_every = size.gather(2, group) - itself, size.sum(2, keepdim=True) - itself
+    positives, candidates = sums.gather(2, group), sums.sum(2, keepdim=True)
+    n_positives, n_candidates = size.gather(2, group) - itself, size.sum(2, keepdim=True) - itself
 
-    valid = (n_own > 0) & (n_every > n_own) & (weight > 0) & (own > torch.finfo(r.dtype).tiny)
-    parts = (own, every, n_own, n_every)
-    own, every, n_own, n_every = (torch.where(valid, part, one) for part in parts)
+    valid = (n_positives > 0) & (n_candidates > n_positives) & (weight > 0) & (positives > torch.finfo(r.dtype).tiny)
+    positives, candidates, n_positives, n_candidates = (
+        torch.where(valid, x, ones) for x in (positives, candidates, n_positives, n_candidates)
+    )
     share = torch.where(valid, weight, 0.0)
-    log_ratio = own.log() - n_own.log() - every.log() + n_every.log()
+    log_ratio = positives.log() - n_positives.log() - candidates.log() + n_candidates.log()
     value = (share * log_ratio).sum((1, 2), dtype=torch.float64)
 
-    # ∂/∂(sums): +1/own in the row's own group, −1/every in each
-    by_group = (share / every).neg().repeat(1, 1, n_groups).scatter_add_(2, group, share / own)
+    # ∂/∂(sums): +1/positives in the row's own group, −1/candidates in each
+    by_group = (share / candidates).neg().repeat(1, 1, n_groups).scatter_add_(2, group, share / positives)
     both = torch.cat([by_group, member], 2), torch.cat([member, by_group], 2)
     pull = torch.bmm(both[0], both[1].transpose(1, 2)).mul_(kernel)  # symmetric too
     return value, torch.bmm(r.transpose(1, 2).contiguous(), pull).transpose(1, 2) / TEMPERATURE

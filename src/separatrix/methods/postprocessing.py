@@ -63,25 +63,28 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
         fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
         parts.append((rows, fold))
-        plan += [Lane(0.0, rows[own != k], seed) for own, seed in zip(fold, seeds, strict=True) for k in range(_FOLDS)]
+        plan += [
+            Lane(0.0, rows[fold_of_row != k], seed)
+            for fold_of_row, seed in zip(fold, seeds, strict=True)
+            for k in range(_FOLDS)
+        ]
     networks = train(sample, plan, options, loss)
     of_base = np.arange(len(plan)).reshape(-1, _ENSEMBLE, _FOLDS)
     ensembles = np.empty((len(lanes), _FOLDS, _ENSEMBLE), dtype=np.int64)
     channels: dict[int, Channel] = {}
-    for own, members, (rows, fold) in zip(of_base, bases, parts, strict=True):
+    for index, members, (rows, fold) in zip(of_base, bases, parts, strict=True):
         scores = np.zeros((len(rows), sample.n_labels))
         for member, k in np.ndindex(_ENSEMBLE, _FOLDS):
             unseen = fold[member] == k
-            network = networks[own[member, k : k + 1]]
+            network = networks[index[member, k : k + 1]]
             q = network.posteriors(np.asarray(sample.X[rows[unseen]]), sample.z[rows[unseen]])
             scores[unseen] += normalised(q)[0] / _ENSEMBLE
-        found = _channels(scores, sample, rows, [lanes[i].trade_off for i in members])
-        for i, channel in zip(members, found, strict=True):
-            ensembles[i], channels[i] = own.T, channel
+        fitted = _channels(scores, sample, rows, [lanes[i].trade_off for i in members])
+        for i, channel in zip(members, fitted, strict=True):
+            ensembles[i], channels[i] = index.T, channel
     rules = tuple(channels[i] for i in range(len(lanes)))
     owner = np.repeat(np.arange(len(lanes)), _FOLDS)
-    share = np.full(len(owner), 1 / _FOLDS)
-    return RuledNetworks(networks, ensembles.reshape(-1, _ENSEMBLE), owner, share, rules)
+    return RuledNetworks(networks, ensembles.reshape(-1, _ENSEMBLE), owner, np.full(len(owner), 1 / _FOLDS), rules)
 
 
 def _channels(scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs: list[float]) -> list[Channel]:
@@ -95,12 +98,12 @@ def _channels(scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs:
     weight = None if sample.weight is None else sample.weight[rows]
     codes, seen = as_levels(z, "z")
     if scores.shape[1] == 2:
-        found = _of_two_labels(scores, y, codes, z, weight, np.asarray(trade_offs), seen)
+        channels = _of_two_labels(scores, y, codes, z, weight, np.asarray(trade_offs), seen)
     else:
         w = np.ones(len(y)) if weight is None else weight
-        found = _of_many_labels(scores, y, codes, w, trade_offs, seen)
+        channels = _of_many_labels(scores, y, codes, w, trade_offs, seen)
     size, groups = np.bincount(z, minlength=sample.n_groups), tuple(range(sample.n_groups))
-    return [_for_all(channel, groups, size) for channel in found]
+    return [_for_all(channel, groups, size) for channel in channels]
 
 
 def _of_two_labels(
@@ -114,17 +117,17 @@ def _of_two_labels(
 ) -> list[Channel]:
     best = limit(y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4)
     level = float(best.violation[-1]) * (1.0 - np.minimum(wanted, 1.0)) ** 2
-    levels, at = np.unique(level, return_inverse=True)
+    levels, place = np.unique(level, return_inverse=True)
     exact = [cast("Channel", solution.rule()) for solution in best.solver.solve(levels)]
-    found = [exact[i] for i in at]
+    channels = [exact[i] for i in place]
     beyond = np.flatnonzero(wanted > 1.0)
     shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()
     softer = noise_aware_channels(
         scores, y, codes, shares, seen, reference=float(best.utility[0]), sample_weight=weight
     )
     for i, channel in zip(beyond.tolist(), softer, strict=True):
-        found[i] = channel
-    return found
+        channels[i] = channel
+    return channels
 
 
 def _of_many_labels(
@@ -132,17 +135,17 @@ def _of_many_labels(
 ) -> list[Channel]:
     rules = LabelRules(scores, np.asarray(y, dtype=np.intp), codes, weight, len(seen), "utility")
     choice = rules.choice(_MIDDLE)
-    found: dict[float, Channel] = {}
+    channel_of: dict[float, Channel] = {}
     for trade_off in sorted(set(trade_offs)):  # each the start of the next
         if trade_off < 2.0:
             price = _MIDDLE * _SPAN ** (trade_off - 1.0)
-            found[trade_off] = rules.point(price, choice).rule(seen)
+            channel_of[trade_off] = rules.point(price, choice).rule(seen)
         else:
             k, law = scores.shape[1], np.bincount(y, weight, scores.shape[1]) / weight.sum()
             bias = np.tile(np.log(np.maximum(law, 1e-12)), (len(seen), 1))
             plain = np.tile(np.eye(k), (len(seen), 1, 1))
-            found[trade_off] = SoftmaxChannel(seen, 0.0 * plain, bias, plain)
-    return [found[trade_off] for trade_off in trade_offs]
+            channel_of[trade_off] = SoftmaxChannel(seen, 0.0 * plain, bias, plain)
+    return [channel_of[trade_off] for trade_off in trade_offs]
 
 
 def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:

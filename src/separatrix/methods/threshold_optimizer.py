@@ -84,11 +84,11 @@ def _steps(of_group: Any) -> tuple[Array, Array]:
     """
     operations = of_group.operation0, of_group.operation1
     cuts = np.array([operation.threshold for operation in operations])
-    at = np.unique(np.concatenate([[-np.inf], cuts, np.nextafter(cuts, np.inf)]))[::-1]
-    first, second = (operation(at) for operation in operations)
-    kept = of_group.p0 * first + of_group.p1 * second
+    thresholds = np.unique(np.concatenate([[-np.inf], cuts, np.nextafter(cuts, np.inf)]))[::-1]
+    first, second = (operation(thresholds) for operation in operations)
+    compared = of_group.p0 * first + of_group.p1 * second
     ignored = of_group.p_ignore
-    return at, ignored * of_group.prediction_constant + (1 - ignored) * kept
+    return thresholds, ignored * of_group.prediction_constant + (1 - ignored) * compared
 
 
 def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

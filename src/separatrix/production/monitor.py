@@ -182,11 +182,11 @@ class Monitor:
             if self.alarm is not None or not self.rows:
                 return self.alarm
             tests = self._tests()
-            for at in tests.order:
-                needed = float(tests.needed[at])
-                evidence = self._evidence.log_e(tests.counts[at], needed, exact=False)
+            for test in tests.order:
+                needed = float(tests.needed[test])
+                evidence = self._evidence.log_e(tests.counts[test], needed, exact=False)
                 if evidence >= needed:
-                    counts, rows = tests.counts[at], int(tests.rows[at])
+                    counts, rows = tests.counts[test], int(tests.rows[test])
                     value = self._evidence.value(counts)
                     cell = Cell.from_table(replace(self.reference, counts=counts), self.measure)
                     self.alarm = Alarm(self.rows, rows, self.measure, value, float(evidence), needed, cell)
@@ -196,8 +196,7 @@ class Monitor:
     def report(self) -> Report:
         """The state of the stream now; safe to ask at any time."""
         with self._lock:
-            known = self.reference.rows > 0
-            before = self._evidence.value(self.reference.counts) if known else float("nan")
+            before = self._evidence.value(self.reference.counts) if self.reference.rows > 0 else float("nan")
             settings = (self.rows, self.measure, self.budget, self.confidence, before)
             if not self.rows:
                 return Report(*settings, alarm=self.alarm)
@@ -240,7 +239,7 @@ class Monitor:
         workers did not check on their own (`update(..., check=False)`); W workers that did add
         their own, so give each the confidence 1 − (1 − c) / W.
         """
-        if not monitors or not all(isinstance(one, Monitor) for one in monitors):
+        if not monitors or not all(isinstance(monitor, Monitor) for monitor in monitors):
             raise InputError("`monitors` is empty or holds something else: pass Monitors to merge.")
         first = monitors[0]
         for other in monitors:
@@ -268,7 +267,7 @@ class Monitor:
             state: dict[str, Any] = {
                 "format": _FORMAT, "measure": self.measure, "budget": self.budget,
                 "confidence": self.confidence,
-                **{name: [to_plain(one) for one in getattr(table, name)] for name in _AXES},
+                **{name: list(map(to_plain, getattr(table, name))) for name in _AXES},
                 "reference": {"counts": table.counts.tolist(), "rows": table.rows},
                 "posteriors": self.posteriors,
                 "tests": self._starts.to_dict(),
@@ -332,13 +331,13 @@ class Monitor:
         same = all(getattr(old, axis) == getattr(new, axis) for axis in _AXES)
         if not same or not np.array_equal(old.counts, new.counts):
             return "another reference"
-        for what, own, its in (
+        for what, setting, other_setting in (
             ("budget", f"{self.measure} {self.budget:.9g}", f"{other.measure} {other.budget:.9g}"),
             ("confidence", self.confidence, other.confidence),
             ("horizon", self.horizon, other.horizon),
         ):
-            if own != its:
-                return f"the {what} {own}, not {its}"
+            if setting != other_setting:
+                return f"the {what} {setting}, not {other_setting}"
         return ""
 
     def _tests(self, quick: bool = True) -> _Tests:
@@ -353,8 +352,7 @@ class Monitor:
             maybe = np.flatnonzero(most >= needed)
         if len(maybe):
             level = needed[maybe] if quick or self.measure != "violation" else -np.inf
-            ceiling = self._evidence.ceiling(counts[maybe], level)
-            excess = ceiling - needed[maybe]
+            excess = self._evidence.ceiling(counts[maybe], level) - needed[maybe]
             order = np.argsort(-excess)
             maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
         return _Tests(counts, rows, needed, maybe)
@@ -363,8 +361,8 @@ class Monitor:
         """The measure of the shortest test with enough rows, and its rows."""
         rows = self._starts.rows
         enough = np.flatnonzero(rows >= _SHORTEST)
-        at = int(enough[np.argmin(rows[enough])]) if len(enough) else 0
-        return self._evidence.value(self._starts.tables[at]), int(rows[at])
+        shortest = int(enough[np.argmin(rows[enough])]) if len(enough) else 0
+        return self._evidence.value(self._starts.tables[shortest]), int(rows[shortest])
 
     def _remember(self) -> None:
         if self.history and self.history[-1][0] == self.rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from math import nan
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_rates, violation_by_cell
 from separatrix.report.audit_page import named_rows, nats
-from separatrix.report.words import preformatted
+from separatrix.report.page import render_template
+from separatrix.report.words import percent, preformatted
 from separatrix.statistics.e_process import rate_sequences
 from separatrix.statistics.gap_evidence import GAPS
 
@@ -184,16 +184,12 @@ def shown(measure: str, value: float) -> str:
 
 def page(monitor: Monitor) -> str:
     """The whole page. Names are the user's, so all of them are escaped."""
-    from jinja2 import Environment
-
     report = monitor.report()
-    template = files("separatrix.production").joinpath("monitor.html.jinja")
-    source = template.read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     done = 0.0
     if report.rows:
         done = 1.0 if report.alarm else min(max(report.evidence / report.needed, 0.0), 1.0)
-    return environment.from_string(source).render(
+    return render_template(
+        "monitor.html.jinja",
         sentence=str(report),
         alarm=report.alarm,
         done=done,
@@ -205,15 +201,15 @@ def page(monitor: Monitor) -> str:
 
 
 def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
-    sure = f"{report.confidence:.0%}".replace("%", " %")
     low, high = report.interval
     v, rows = report.recent
+    known = "" if np.isnan(report.reference) else f"; at selection it was {nats(report.reference)}"
     return named_rows([
         ("rows seen", f"{report.rows:,}", "" if horizon is None else f"horizon {horizon:,}"),
-        ("budget", nats(report.budget), _at_selection(report)),
+        ("budget", nats(report.budget), f"of the {_name(report)}{known}"),
         (
             "violation v of all rows", nats(report.violation),
-            f"nats; {sure} at all times {nats(low)} … {nats(high)}",
+            f"nats; {percent(report.confidence)} at all times {nats(low)} … {nats(high)}",
         ),
         (f"{_name(report)}, latest rows", nats(v), f"{rows:,} rows"),
         ("equalized-odds gap", f"{report.eo_gap:.4f}", "of all rows"),
@@ -226,11 +222,6 @@ def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
 
 def _name(report: Report) -> str:
     return GAPS.get(report.measure, "violation v")
-
-
-def _at_selection(report: Report) -> str:
-    known = "" if np.isnan(report.reference) else f"; at selection it was {nats(report.reference)}"
-    return f"of the {_name(report)}{known}"
 
 
 def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str, Any]:
@@ -246,7 +237,6 @@ def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str,
     def line(v: Any) -> str:
         return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, height(v), strict=True))
 
-    at = report.alarm.rows / last if report.alarm else None
     return {
         "width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": _WIDTH - 12,
         "bottom": f"{float(height(0.0)):.1f}", "top": _TOP,
@@ -254,7 +244,7 @@ def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str,
         "budget": f"{float(height(report.budget)):.1f}", "budget_name": nats(report.budget),
         "highest": nats(top / 1.08), "highest_at": f"{float(height(top / 1.08)):.1f}",
         "last": f"{last:,} rows", "name": _name(report),
-        "alarm": None if at is None else f"{_LEFT + (_WIDTH - _LEFT - 12) * at:.1f}",
+        "alarm": report.alarm and f"{_LEFT + (_WIDTH - _LEFT - 12) * (report.alarm.rows / last):.1f}",
     }  # fmt: skip
 
 
@@ -262,15 +252,14 @@ def _bars(monitor: Monitor) -> list[dict[str, Any]]:
     """The rate of each prediction per label and group; for two predictions the second tells all."""
     table = monitor.table
     low, high = rate_sequences(table.counts, monitor.confidence)
-    own = table.counts.sum(1) / np.maximum(table.counts.sum((1, 2)), 1.0)[:, None]
-    two = len(table.predictions) == 2
+    label_rates = table.counts.sum(1) / np.maximum(table.counts.sum((1, 2)), 1.0)[:, None]
     return [
         names | {
-            "rate": rate, "low": float(low[at]), "high": float(high[at]),
-            "label_rate": float(own[at[0], at[2]]), "rows": f"{table.counts[at[:2]].sum():,.0f}",
+            "rate": rate, "low": float(low[cell]), "high": float(high[cell]),
+            "label_rate": float(label_rates[cell[0], cell[2]]), "rows": f"{table.counts[cell[:2]].sum():,.0f}",
         }
-        for at, names, rate in _rates(table)
-        if not (two and at[2] == 0)
+        for cell, names, rate in _rates(table)
+        if not (len(table.predictions) == 2 and cell[2] == 0)
     ][:_MOST_BARS]  # fmt: skip
 
 
@@ -295,10 +284,10 @@ def metrics(monitor: Monitor) -> str:
         ("alarm", "Whether there was an alarm.", int(report.alarm is not None)),
     ]
     out = []
-    for name, told, value in gauges:
+    for name, help_text, value in gauges:
         if np.isfinite(value):
             kind = "counter" if name.endswith("_total") else "gauge"
-            out += [f"# HELP separatrix_{name} {told}", f"# TYPE separatrix_{name} {kind}"]
+            out += [f"# HELP separatrix_{name} {help_text}", f"# TYPE separatrix_{name} {kind}"]
             out.append(f"separatrix_{name} {value:.10g}")
     if report.rows:
         out.append("# HELP separatrix_rate P(prediction | label, group).")

@@ -41,8 +41,8 @@ def share_of(index: int | NDArray[np.int64]) -> Array:
     True
     """
     r = np.asarray(index, dtype=np.float64)
-    before, here = np.log(r - 1.0 + np.e), np.log(r + np.e)
-    return np.asarray(np.log1p(1.0 / (r - 1.0 + np.e)) / (before * here))
+    before, after = np.log(r - 1.0 + np.e), np.log(r + np.e)
+    return np.asarray(np.log1p(1.0 / (r - 1.0 + np.e)) / (before * after))
 
 
 @dataclass(eq=False)
@@ -67,8 +67,8 @@ class Starts:
     @classmethod
     def without_rows(cls, shape: tuple[int, ...], horizon: int | None) -> Starts:
         """Only the test of all rows, without any."""
-        one = np.zeros(1, dtype=np.int64)
-        return cls(np.zeros((1, *shape)), one, one - 1, one + 1, 0, horizon)
+        zero = np.zeros(1, dtype=np.int64)
+        return cls(np.zeros((1, *shape)), zero, zero - 1, zero + 1, 0, horizon)
 
     @property
     def shares(self) -> Array:
@@ -139,46 +139,45 @@ class Starts:
         """The tests of all workers; those that one of them has ended are gone."""
         first = parts[0]
         merged = Starts.without_rows(first.tables.shape[1:], first.horizon)
-        merged.clock = max(one.clock for one in parts)
-        named: dict[tuple[int, int], list[Any]] = {}
-        for one in parts:
-            for at, name in enumerate(zip(one.level.tolist(), one.index.tolist(), strict=True)):
+        merged.clock = max(starts.clock for starts in parts)
+        named: dict[tuple[int, int, int], list[Any]] = {}
+        for starts in parts:
+            names = zip(starts.level.tolist(), starts.index.tolist(), starts.begun.tolist(), strict=True)
+            for test, name in enumerate(names):
                 held = named.setdefault(name, [0.0, 0, 0])
-                held[0], held[1] = held[0] + one.tables[at], held[1] + int(one.rows[at])
+                held[0], held[1] = held[0] + starts.tables[test], held[1] + int(starts.rows[test])
                 held[2] += 1
-        kept = []
-        for name, (table, rows, holders) in named.items():
-            begun = 0 if name[0] < 0 else SPACING * int(_place(np.array(name[0]), name[1]))
-            if holders == sum(one.clock >= begun for one in parts):
-                kept.append((name, table, rows))
-        kept.sort(key=lambda one: (one[0][0] >= 0, one[0]))
-        merged.tables = np.stack([table for _, table, _ in kept])
-        merged.rows = np.array([rows for _, _, rows in kept], dtype=np.int64)
-        merged.level = np.array([name[0] for name, _, _ in kept], dtype=np.int64)
-        merged.index = np.array([name[1] for name, _, _ in kept], dtype=np.int64)
+        shared = [
+            (level, index, rows, table)
+            for (level, index, begun), (table, rows, holders) in named.items()
+            if holders == sum(starts.clock >= begun for starts in parts)
+        ]
+        shared.sort(key=lambda test: test[:2])  # level −1, all rows, comes first
+        level, index, count, tables = zip(*shared, strict=True)
+        merged.tables = np.stack(tables)
+        merged.level, merged.index, merged.rows = (np.array(x, dtype=np.int64) for x in (level, index, count))
         merged._end()
         return merged
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         names = ("tables", "rows", "level", "index")
-        plain = {name: getattr(self, name).tolist() for name in names}
-        return plain | {"clock": self.clock, "horizon": self.horizon}
+        return {name: getattr(self, name).tolist() for name in names} | {"clock": self.clock, "horizon": self.horizon}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], shape: tuple[int, ...]) -> Starts:
         """The inverse of `to_dict`, for tables of a shape; tests that cannot be are refused."""
         s, clock = len(data["rows"]), int(data["clock"])
         rows, level, index = (np.asarray(data[name]) for name in ("rows", "level", "index"))
-        for one in (rows, level, index):
-            if one.shape != (s,) or one.dtype.kind != "i" or (one < -1).any():
+        for column in (rows, level, index):
+            if column.shape != (s,) or column.dtype.kind != "i" or (column < -1).any():
                 raise InputError("The tests of this monitor have bad numbers of rows or names.")
         names = set(zip(level.tolist(), index.tolist(), strict=True))
         named = (level[1:] >= 0).all() and (level < _LEVELS).all() and (index >= 1).all()
         if level[0] != -1 or not named or len(names) < s or clock < 0:
             raise ValueError("tests that no monitor has")
         tables = counts_of(data["tables"], (s, *shape))
-        rows, level, index = (one.astype(np.int64) for one in (rows, level, index))
+        rows, level, index = (column.astype(np.int64) for column in (rows, level, index))
         return cls(tables, rows, level, index, clock, data["horizon"])
 
 
@@ -225,13 +224,11 @@ def row_blocks(
     cells, count = labels * groups, int(block[-1]) + 1
     fused = block * cells + at_y * groups + at_z
     if predicted.ndim == 1:
-        size = count * cells * predictions
-        counts = np.bincount(fused * predictions + predicted, minlength=size)
+        counts = np.bincount(fused * predictions + predicted, minlength=count * cells * predictions)
     else:
         sums = [np.bincount(fused, weights=q, minlength=count * cells) for q in predicted.T]
         counts = np.stack(sums, -1)
-    tables = counts.astype(np.float64).reshape(count, *shape)
-    yield from zip(np.bincount(block).tolist(), tables, strict=True)
+    yield from zip(np.bincount(block).tolist(), counts.astype(np.float64).reshape(count, *shape), strict=True)
 
 
 def placed_counts(reference: CountTable, batch: CountTable) -> Array:

@@ -73,15 +73,15 @@ def predict_file(
     """
     place, target = Path(source), Path(out)
     log_path = None if log is None else Path(log)
-    kept = [name for name in dict.fromkeys(keep) if name != id_column]
-    columns = list(dict.fromkeys([*_needed(predictor, id_column), *kept]))
+    copied = [name for name in dict.fromkeys(keep) if name != id_column]
+    columns = list(dict.fromkeys([*_needed(predictor, id_column), *copied]))
     if rows < 1:
         raise InputError(f"`rows` must be at least 1, got {rows}.")
     if salt is not None and id_column is None:
         raise InputError("A secret is for identities: name their column with `id_column` as well.")
     if predictor.randomized:
         check_sources(random_state, None if salt is None else (), salt)
-    _check_names(predictor, [id_column, *kept])
+    _check_names(predictor, [id_column, *copied])
     if not place.is_file():
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
@@ -99,11 +99,10 @@ def predict_file(
             draws = {"random_state": random_state} if salt is None else {"ids": ids, "salt": salt}
             drawn = predictor.drawn(block, None, **draws, first=done)
             if log_path is not None:
-                found = decision_log.records(predictor, drawn, ids, salt)
-                decision_log.write(noted, log_path, found, first=not done)
-            copied = {} if id_column is None else {id_column: objects(ids or [])}
-            copied |= {name: objects(plain_values(block[name])) for name in kept}
-            write(copied | _columns(predictor, drawn))
+                decision_log.write(noted, log_path, decision_log.records(predictor, drawn, ids, salt), first=not done)
+            people = {} if id_column is None else {id_column: objects(ids or [])}
+            people |= {name: objects(plain_values(block[name])) for name in copied}
+            write(people | _columns(predictor, drawn))
             done += len(drawn.labels)
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
@@ -187,8 +186,7 @@ def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterat
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     look = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    console = Console(stderr=True)
-    with Progress(*look, console=console, transient=True, disable=not show) as progress:
+    with Progress(*look, console=Console(stderr=True), transient=True, disable=not show) as progress:
         task = progress.add_task(path.name, total=1.0)
         for block, share in read_blocks(path, columns, rows):
             yield block
@@ -282,17 +280,11 @@ def watch(
         if old is not None and (different := old.difference(new)):
             raise InputError(f"The monitor {str(state)!r} has {different}. Start another one in another file.")
         monitor = new if old is None else old
-        for block in _rows_of(files, [y, *z, *pred]):
-            _add(monitor, block, y, z, pred)
+        for file in (file for pattern in files for file in find_files(pattern)):
+            for block, _ in read_blocks(file, [y, *z, *pred], _ROWS):
+                _add(monitor, block, y, z, pred)
         monitor.save(state)
     return monitor
-
-
-def _rows_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[Block]:
-    for pattern in files:
-        for file in find_files(pattern):
-            for block, _ in read_blocks(file, columns, _ROWS):
-                yield block
 
 
 def _add(monitor: Monitor, block: Block, y: str, z: Sequence[str], pred: Sequence[str]) -> None:
@@ -308,9 +300,7 @@ def _add(monitor: Monitor, block: Block, y: str, z: Sequence[str], pred: Sequenc
         predicted: Any = np.column_stack(columns)
     else:
         predicted = _like(block[pred[0]], table.predictions, pred[0])
-    groups = {name: block[name] for name in z}
-    if len(z) == 1:
-        groups = {z[0]: _like(block[z[0]], table.groups, z[0])}
+    groups = {z[0]: _like(block[z[0]], table.groups, z[0])} if len(z) == 1 else {name: block[name] for name in z}
     monitor.update(_like(block[y], table.labels, y), predicted, sensitive_features=groups)
 
 
@@ -327,8 +317,7 @@ def read_reference(path: str | Path) -> CountTable:
             [axis.index(from_plain(level)) for level in column]
             for axis, column in zip(axes, cells.values(), strict=True)
         ]
-        rates = np.asarray(audit["cells"]["rate"]) * np.asarray(audit["cells"]["rows"])
-        counts[tuple(places)] = rates
+        counts[tuple(places)] = np.asarray(audit["cells"]["rate"]) * np.asarray(audit["cells"]["rows"])
         hard = audit["predictions"] == "hard"
         counts = np.round(counts) if hard else counts
         rows = int(audit["rows"])

@@ -127,7 +127,7 @@ def text(page: AuditPage) -> str:
         lines += _fitted(f"  {name:<{width}}  {value:>9}  ", note)
     lines += [*_aligned(page.title, page.table), *_aligned(OTHERS, page.criteria)]
     lines += [*wrapped(page.identity), ""]
-    lines += [line for part in page.scope.splitlines() for line in wrapped(part)]
+    lines += [line for paragraph in page.scope.splitlines() for line in wrapped(paragraph)]
     if page.notes:
         lines += ["", *(line for note in page.notes for line in wrapped(f"! {note}"))]
     return "\n".join(lines)
@@ -150,11 +150,8 @@ def _fitted(start: str, last: str) -> list[str]:
         return [(start + last).rstrip()]
     indent = " " * min(len(start), 2 * WIDTH // 3)
     first, *more = last.replace("; ", ";\n").splitlines()
-    return [
-        line
-        for part in (start + first, *(indent + one for one in more))
-        for line in wrap(part, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
-    ]
+    rows = [start + first, *(indent + row for row in more)]
+    return [line for row in rows for line in wrap(row, WIDTH, subsequent_indent=indent, break_on_hyphens=False)]
 
 
 def html(page: AuditPage, whole: bool = False) -> str:
@@ -184,12 +181,12 @@ def _path(curve: Curve, even: bool) -> str:
     x, y = np.asarray(curve.x, dtype=float), np.asarray(curve.y, dtype=float)
     if even:
         x = np.arange(len(y)) / max(len(y) - 1, 1)
-    kept = np.flatnonzero(~np.isnan(y))
-    if len(kept) > _POINTS:
+    points = np.flatnonzero(~np.isnan(y))
+    if len(points) > _POINTS:
         along = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
         steps = np.searchsorted(along, np.linspace(0.0, along[-1], _POINTS))
-        kept = np.unique(np.r_[0, np.minimum(steps, len(x) - 1), len(x) - 1])
-    return " ".join(",".join(_place(x[i], y[i])) for i in kept)
+        points = np.unique(np.r_[0, np.minimum(steps, len(x) - 1), len(x) - 1])
+    return " ".join(",".join(_place(x[i], y[i])) for i in points)
 
 
 def _place(x: float, y: float) -> tuple[str, str]:
@@ -216,14 +213,14 @@ def _draw_rates(figure: Rates, ax: Axes) -> Axes:
     spread = np.linspace(-reach, reach, len(figure.groups))
     named = set()
     for row in figure.rows:
-        at, z = panels.index((row["label"], row["prediction"])), figure.groups.index(row["group"])
-        ax.plot([at - 0.42, at + 0.42], [row["label_rate"]] * 2, "--", color="0.6", lw=1, zorder=1)
+        x, z = panels.index((row["label"], row["prediction"])), figure.groups.index(row["group"])
+        ax.plot([x - 0.42, x + 0.42], [row["label_rate"]] * 2, "--", color="0.6", lw=1, zorder=1)
         rate = row["rate"]
         errors = [[max(rate - row["low"], 0.0)], [max(row["high"] - rate, 0.0)]]
         name = None if z in named else row["group"]
         named.add(z)
         look: dict[str, Any] = {"color": PALETTE[z % len(PALETTE)], "label": name, "fmt": "o"}
-        ax.errorbar(at + spread[z], rate, errors, ms=5, capsize=3, **look)
+        ax.errorbar(x + spread[z], rate, errors, ms=5, capsize=3, **look)
     names = [f"of those with {label}:\npredicted {prediction}" for label, prediction in panels]
     ax.set_xticks(range(len(panels)), names)
     ax.set_ylabel("share of the group")

@@ -123,7 +123,7 @@ class Table:
     def _numeric(self) -> list[bool]:
         kinds = tuple | int | float | None
         columns = ([row[i] for row in self.rows] for i in range(len(self.head)))
-        return [bool(own) and all(isinstance(cell, kinds) for cell in own) for own in columns]
+        return [bool(column) and all(isinstance(cell, kinds) for cell in column) for column in columns]
 
 
 def _text(cell: Any) -> str:

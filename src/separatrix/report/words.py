@@ -39,24 +39,33 @@ def number(metric: str, value: float) -> str:
     return f"{value:.1e}" if nats and 0 < value < 5e-4 else f"{value:.4f}"
 
 
-class _Found(Protocol):
+def percent(share: float) -> str:
+    """A share in whole percent.
+
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{share:.0%}".replace("%", " %")
+
+
+class _Estimate(Protocol):
     @property
     def value(self) -> float: ...
     @property
     def error(self) -> float: ...
 
 
-def estimate_text(metric: str, found: _Found) -> str:
+def estimate_text(metric: str, estimate: _Estimate) -> str:
     """An estimate with its standard error; one of zero as what it is below by two errors.
 
     >>> from separatrix.statistics.unseen import Promise
     >>> [estimate_text("eo_gap", Promise.normal(x, 0.03)) for x in (0.021, 0.0)]
     ['0.0210 ± 0.03', 'below 0.06']
     """
-    shown = number(metric, found.value)
-    if metric in ("eo_gap", "violation") and float(shown) == 0.0 < found.error:
-        return f"below {2 * found.error:.2g}"
-    return f"{shown} ± {found.error:.2g}"
+    shown = number(metric, estimate.value)
+    if metric in ("eo_gap", "violation") and float(shown) == 0.0 < estimate.error:
+        return f"below {2 * estimate.error:.2g}"
+    return f"{shown} ± {estimate.error:.2g}"
 
 
 def majority(tables: Array, labels: Levels) -> tuple[str, float]:
@@ -94,7 +103,7 @@ def recognised(table: Array, labels: Levels, groups: Levels, columns: Sequence[s
     size = table.sum(2)[y]
     shown = [int(k) for k in np.argsort(-size, kind="stable")[:most] if size[k] > 0]
     names = [group_name(group, columns) for group in groups]
-    parts = [f"{rates[y, k, y]:.0%}".replace("%", " %") + f" of {names[k]}" for k in shown]
+    parts = [f"{percent(rates[y, k, y])} of {names[k]}" for k in shown]
     rest = int((size > 0).sum()) - len(shown)
     more = f" ({rest} smaller groups not shown)" if rest > 0 else ""
     return f"of people with {str(labels[y])!r}, {listed(parts)}{more}"
