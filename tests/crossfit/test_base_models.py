@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from separatrix.crossfit import array_models, base_models
 from separatrix.crossfit.array_models import BoostedTrees, Logistic
-from separatrix.crossfit.base_models import base_model_named, from_arrays, to_arrays
+from separatrix.crossfit.base_models import base_model_named
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.predictor import models
 
@@ -41,9 +41,9 @@ def test_a_model_learns_and_comes_back_from_its_arrays(name):
     q = model.predict_proba(X[300:])
     assert np.abs(q.sum(1) - 1).max() < 1e-12
     assert (model.predict(X[300:]) == labels[300:]).mean() > 0.8
-    arrays = to_arrays(model)
+    arrays = model.arrays()
     assert all(isinstance(x, np.ndarray) and x.dtype.kind in "fiu" for x in arrays.values())
-    again = from_arrays(model.kind, arrays, ["no", "yes"])
+    again = model.restore(arrays, ["no", "yes"])
     assert (again.predict_proba(X[300:]) == q).all()
     assert (again.predict(X[300:]) == model.predict(X[300:])).all()
     kept = models.model_from_bytes(models.model_bytes(model))
@@ -57,7 +57,7 @@ def test_three_labels(name):
     y = y + (X[:, 2] > 1)
     model = made(name).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.7
-    again = from_arrays(model.kind, to_arrays(model))
+    again = model.restore(model.arrays())
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
 
 
@@ -71,7 +71,7 @@ def test_missing_constant_and_single_label_rows_are_taken(name):
     assert np.isfinite(model.predict_proba(X)).all()
     single = made(name).fit(X, np.zeros(200, int))
     assert (single.predict_proba(X) == 1).all()
-    again = from_arrays(single.kind, to_arrays(single))
+    again = single.restore(single.arrays())
     assert (again.predict_proba(X) == 1).all()
 
 
@@ -115,15 +115,12 @@ def test_joined_columns_tell_what_the_columns_told(seed):
 
 def test_damaged_trees_are_refused():
     X, y, _ = people(100)
-    arrays = to_arrays(BoostedTrees().fit(X, y))
+    arrays = BoostedTrees().fit(X, y).arrays()
     for field, value in (("node_left", 10**6), ("node_feature_idx", 99), ("node_right", 0)):
         bad = dict(arrays) | {field: arrays[field].copy()}
         bad[field][0] = value
         with pytest.raises(InputError, match="damaged"):
-            from_arrays("boosted_trees", bad)
-    with pytest.raises(InputError, match="no base model of kind 'forest'"):
-        from_arrays("forest", {})
-    assert to_arrays(LogisticRegression()) is None
+            BoostedTrees.restore(bad)
 
 
 @pytest.mark.parametrize(

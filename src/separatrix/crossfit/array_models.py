@@ -129,14 +129,10 @@ class Logistic(ArrayModel):
 
     def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         self.weight_, self.bias_, self.mean_ = (arrays[k] for k in ("weight", "bias", "mean"))
-        self.n_features_in_ = len(self.mean_)
-        if self.weight_.shape != (*self.mean_.shape, *self.bias_.shape) or self.bias_.ndim != 1:
-            raise InputError(
-                f"The arrays of this logistic regression are damaged: its weights have the shape "
-                f"{self.weight_.shape}, for {self.mean_.shape} columns and {self.bias_.shape} "
-                "labels."
-            )
-        return len(self.bias_)
+        self.n_features_in_, n_labels = self.weight_.shape
+        if self.mean_.shape != (self.n_features_in_,) or self.bias_.shape != (n_labels,):
+            raise InputError(f"The arrays of this logistic regression are damaged: weights {self.weight_.shape}.")
+        return n_labels
 
 
 class Network(ArrayModel):

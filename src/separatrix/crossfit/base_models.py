@@ -18,7 +18,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import hstack, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from separatrix.columns.frames import as_frame, column_names, named_columns
 from separatrix.columns.scores import check_posteriors, quantity_column
+from separatrix.columns.values import as_array, objects
 from separatrix.crossfit.array_models import ArrayModel, BoostedTrees, Logistic, Network
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.optimum.rules import check_joint
@@ -38,7 +39,7 @@ _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
 NAMES = {  # in words
     "trees": "boosted trees", "logistic": "logistic regression", "network": "network"
 }  # fmt: skip
-_OWN: dict[str, type[ArrayModel]] = {"trees": BoostedTrees, "logistic": Logistic, "network": Network}
+OWN: dict[str, type[ArrayModel]] = {"trees": BoostedTrees, "logistic": Logistic, "network": Network}
 
 
 def base_model_named(name: str) -> Any:
@@ -51,27 +52,23 @@ def base_model_named(name: str) -> Any:
     """
     if name == "network" and find_spec("torch") is None:
         raise MissingExtraError("The base model 'network' needs torch: pip install 'separatrix[torch]'.")
-    return _OWN[name]() if name in _OWN else _imported(name)
-
-
-def _imported(name: str) -> Any:
-    module, colon, attribute = name.partition(":")
-    if not (colon and module and attribute):
+    if name in OWN:
+        return OWN[name]()
+    module, _, attribute = name.partition(":")
+    if not (module and attribute):
         raise InputError(
             f"There is no base model {name!r}. Pass {', '.join(NAMES)} or MODULE:CLASS, such as "
             "sklearn.ensemble:RandomForestClassifier."
         )
     try:
-        found = import_module(module)
+        model = getattr(import_module(module), attribute)()
     except ImportError as error:
         raise InputError(
             f"The module {module!r} of the base model {name!r} cannot be imported ({error}). Is it "
             "installed, and is its folder on PYTHONPATH?"
         ) from error
-    if not hasattr(found, attribute):
-        raise InputError(f"The module {module!r} has no class {attribute!r}.")
-    try:
-        model = getattr(found, attribute)()
+    except AttributeError as error:
+        raise InputError(f"The module {module!r} has no class {attribute!r} ({error}).") from error
     except TypeError as error:
         raise InputError(
             f"{name!r} is no class that can be called without arguments ({error}). Write a class "
@@ -84,24 +81,6 @@ def _imported(name: str) -> Any:
                 "sklearn.calibration.CalibratedClassifierCV makes probabilities."
             )
     return model
-
-
-def to_arrays(model: Any) -> dict[str, NDArray[Any]] | None:
-    """A fitted base model as arrays with names; None for models of other libraries (use skops)."""
-    return model.arrays() if isinstance(model, ArrayModel) else None
-
-
-def from_arrays(kind: str, arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Any:
-    """The model whose `kind` and `to_arrays` these are; `classes` are the labels, else 0, 1, …
-
-    >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
-    >>> from_arrays(model.kind, to_arrays(model), ["a", "b"]).predict([[0.0], [3.0]]).tolist()
-    ['a', 'b']
-    """
-    kinds = {model.kind: model for model in _OWN.values()}
-    if kind not in kinds:
-        raise InputError(f"There is no base model of kind {kind!r}; known are {', '.join(kinds)}.")
-    return kinds[kind].restore(arrays, classes)
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -400,14 +379,8 @@ def _columns(X: Any) -> tuple[list[str], list[Any]]:
 
 
 def _values(column: Any) -> NDArray[Any]:
-    known = nw.from_native(column, allow_series=True, pass_through=True)
-    if isinstance(known, nw.Series):
-        return known.to_numpy()
-    if isinstance(column, list) and any(isinstance(one, list | tuple) for one in column):
-        values = np.empty(len(column), dtype=object)  # groups that are tuples stay whole
-        values[:] = column
-        return values
-    return np.asarray(column)
+    nested = isinstance(column, list) and any(isinstance(one, list | tuple) for one in column)
+    return objects(column) if nested else as_array(column, "X")  # groups that are tuples stay whole
 
 
 def _recodes(column: NDArray[Any], raw: Sequence[NDArray[Any]], first: NDArray[np.intp], place: NDArray[Any]) -> bool:

@@ -24,12 +24,14 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from separatrix import methods
-from separatrix.crossfit.base_models import JointModel, from_arrays, to_arrays
+from separatrix.crossfit.array_models import ArrayModel
+from separatrix.crossfit.base_models import OWN, JointModel
 from separatrix.crossfit.compiled import unsound
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.methods._tree_text import check_model
 from separatrix.nn.networks import Networks
 
+_KINDS = {model.kind: model for model in OWN.values()}
 _ABOUT, _MODELS = "about.json", ("label_model", "group_model")  # of a joint model's zip
 _TRAINED = "method:"  # before the name of a trained method
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
@@ -93,10 +95,9 @@ def model_bytes(model: Any, method: str = "") -> bytes:
         return _array_bytes(model.arrays(), [known, []])
     if isinstance(model, JointModel):
         return _joint_bytes(model)
-    arrays = to_arrays(model)
-    if arrays is None:
-        return _skops_bytes(model)
-    return _array_bytes(arrays, [model.kind, np.asarray(model.classes_).tolist()])
+    if isinstance(model, ArrayModel):
+        return _array_bytes(model.arrays(), [model.kind, np.asarray(model.classes_).tolist()])
+    return _skops_bytes(model)
 
 
 def _array_bytes(arrays: Mapping[str, NDArray[Any]], about: list[Any]) -> bytes:
@@ -111,9 +112,7 @@ def _array_bytes(arrays: Mapping[str, NDArray[Any]], about: list[Any]) -> bytes:
 
 def file_ending(content: bytes) -> str:
     """How the file of these bytes is called."""
-    if not _is_archive(content):
-        return "safetensors"
-    return "joint" if _is_joint(_parts(content)) else "skops"
+    return _opened(content)[0]
 
 
 def model_digest(content: bytes) -> str:
@@ -122,11 +121,11 @@ def model_digest(content: bytes) -> str:
     Of a skops file it is that of its tree: each value with its path, its type and its slot.
     Addresses in memory and names of files are left out: they change from one save to the next.
     """
-    if not _is_archive(content):
-        return hashlib.sha256(content).hexdigest()
     try:
-        parts = _parts(content)
-        if _is_joint(parts):
+        kind, parts = _opened(content)
+        if kind == "safetensors":
+            return hashlib.sha256(content).hexdigest()
+        if kind == "joint":
             about = hashlib.sha256(parts[_ABOUT]).hexdigest()
             each = [about, *(model_digest(parts[name]) for name in _MODELS)]
             return hashlib.sha256("\n".join(each).encode()).hexdigest()
@@ -146,10 +145,10 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
         source: where the bytes are from, for the error.
     """
     try:
-        if not _is_archive(content):
+        kind, parts = _opened(content)
+        if kind == "safetensors":
             return _from_arrays(content)
-        parts = _parts(content)
-        if _is_joint(parts):
+        if kind == "joint":
             return _joint(parts, trusted, source)
         return _from_skops(content, parts, trusted, source)
     except (DataError, MissingExtraError):
@@ -167,15 +166,6 @@ def _joint_bytes(model: JointModel) -> bytes:
         for name in _MODELS:
             archive.writestr(ZipInfo(name), model_bytes(getattr(model, f"{name}_")))
     return whole.getvalue()
-
-
-def _is_archive(content: bytes) -> bool:
-    """Whether bytes begin as a zip file."""
-    return content[:2] == b"PK"
-
-
-def _is_joint(parts: Mapping[str, bytes]) -> bool:
-    return parts.keys() == {_ABOUT, *_MODELS}
 
 
 def _joint(parts: Mapping[str, bytes], trusted: Sequence[str], source: object) -> JointModel:
@@ -205,7 +195,7 @@ def _from_arrays(content: bytes) -> Any:
         return networks
     if kind.startswith(_TRAINED):
         return methods.get(kind.removeprefix(_TRAINED)).restore(checked_arrays(arrays))
-    model = from_arrays(kind, arrays, labels)
+    model = _KINDS[kind].restore(arrays, labels)
     row = np.zeros((1, model.n_features_in_), dtype=np.float32)
     with np.errstate(all="ignore"):
         q = model.predict_proba(row)
@@ -295,8 +285,13 @@ def _check_nodes(parts: Mapping[str, bytes], known: Mapping[str, tuple[str, ...]
             _check_booster(node)
 
 
-def _parts(content: bytes) -> dict[str, bytes]:
-    """The files of an archive, once the sizes that it declares are those that it has."""
+def _opened(content: bytes) -> tuple[str, dict[str, bytes]]:
+    """The ending of a model's file, and the parts of an archive by name.
+
+    The sizes that an archive declares must be those that it has.
+    """
+    if content[:2] != b"PK":
+        return "safetensors", {}
     with ZipFile(BytesIO(content)) as archive:
         entries = archive.infolist()
         for entry in entries:
@@ -313,7 +308,7 @@ def _parts(content: bytes) -> dict[str, bytes]:
             _check_array(BytesIO(part), len(part), name)
         elif name.endswith(".npz"):
             _check_sparse(part, name)
-    return parts
+    return "joint" if parts.keys() == {_ABOUT, *_MODELS} else "skops", parts
 
 
 def _digest(node: Any, parts: Mapping[str, bytes], ids: dict[Any, bytes]) -> bytes:

@@ -12,10 +12,12 @@ distribution of levels.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Protocol
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from separatrix.columns.values import Coded, Levels
 from separatrix.core import score_tables
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
+from separatrix.core.numerics import bisect
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.margin import PromisedRule, up
 from separatrix.optimum.objectives import Cost
@@ -82,47 +85,46 @@ class Rows:
         return replace(self, y=self.y[places], z=self.z[places], weight=weight)
 
 
-class Procedure(Protocol):
-    """What can be fitted to honest scores, and measured."""
+class Procedure(ABC):
+    """What can be fitted to honest scores, and measured.
 
-    @property
-    def maximize(self) -> str | Cost: ...
+    Attributes:
+        maximize, budgets, confidence: what is asked of it.
+    """
 
-    @property
-    def budgets(self) -> Budgets: ...
-
-    @property
-    def confidence(self) -> float | None: ...
+    maximize: str | Cost = "accuracy"
+    budgets: Budgets = MappingProxyType({})
+    confidence: float | None = None
 
     @property
     def promises(self) -> bool:
         """Whether the budgets are for unseen rows: a promise above them is tightened."""
-        ...
+        return bool(self.budgets)
 
     @property
     def is_score(self) -> bool:
         """Whether it predicts levels of a score rather than labels."""
-        ...
+        return False
 
     @property
     def is_fitted(self) -> bool:
         """Whether its rule depends on the rows."""
-        ...
+        return True
 
+    @abstractmethod
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The rule of any budgets of the same kinds; what these share is computed once.
 
         The rule raises `InfeasibleError` where the budgets cannot be promised.
         """
-        ...
 
+    @abstractmethod
     def law(self, rule: Any, scores: Array, z: Codes) -> Array:
         """P(U = u | row) of rows with these scores (m, C)."""
-        ...
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Procedure):
     """The base model as it is: what others are compared with.
 
     Args:
@@ -133,8 +135,6 @@ class Plain:
 
     maximize: str | Cost = "accuracy"
     show: str = "decisions"
-    budgets: Budgets = field(default_factory=dict)
-    promises, confidence = False, None
 
     @property
     def is_score(self) -> bool:
@@ -170,7 +170,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class Decisions(Procedure):
     """The best decisions for an objective within budgets.
 
     Args:
@@ -186,7 +186,6 @@ class Decisions:
     blind: bool = False
     margin: float | None = None
     confidence: float | None = None
-    is_score, is_fitted = False, True
 
     @property
     def promises(self) -> bool:
@@ -240,17 +239,10 @@ def _stricter(
     def at(level: float) -> PromisedRule:
         return found._replace(rule=best.at_level(level), level=level, expected=np.nan)
 
-    low, high, kept = 0.0, found.level, at(0.0)
-    if used(kept) > most:
-        raise refusal({name: most}, {name: used(kept)})
-    for _ in range(10):
-        middle = 0.5 * (low + high)
-        rule = at(middle)
-        if used(rule) <= most:
-            low, kept = middle, rule
-        else:
-            high = middle
-    return kept
+    if (least := used(at(0.0))) > most:
+        raise refusal({name: most}, {name: least})
+    level, _ = bisect(lambda level: used(at(float(level))) <= most, 0.0, found.level, 10)
+    return at(float(level))
 
 
 def refusal(asked: Budgets, smallest: Budgets) -> InfeasibleError:
@@ -280,7 +272,7 @@ _PENALTIES = (None, 30.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.0)
 
 
 @dataclass(frozen=True)
-class Scoring:
+class Scoring(Procedure):
     """The score with the best AUROC within budgets, for two labels.
 
     Args:
@@ -294,11 +286,15 @@ class Scoring:
     exact: bool = False
     blind: bool = False
 
-    is_score, is_fitted, maximize, confidence = True, True, "auroc", None
+    maximize = "auroc"
 
     @property
     def promises(self) -> bool:
         return bool(self.budgets) and not self.exact
+
+    @property
+    def is_score(self) -> bool:
+        return True
 
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The least penalised score that is expected to keep any budgets of the same kinds on
@@ -310,22 +306,20 @@ class Scoring:
             raise InputError(
                 f"A separated score is for two labels, got {labels}: maximize accuracy or utility instead."
             )
-        path = (_BlindPath if self.blind else _Path)(scores, rows.y, rows.z, len(groups))
+        at, count, strictest = (_blind_path if self.blind else _path)(scores, rows.y, rows.z, len(groups))
 
         def score(budgets: Budgets, whole: Any = None) -> SeparatedScore | BlindScore:
             def keeps(i: int) -> bool:
-                return all(path.at(i)[1][name] <= most for name, most in budgets.items())
+                return all(at(i)[1][name] <= most for name, most in budgets.items())
 
-            strictest, used = path.at(path.strictest)
-            if self.exact:
-                return strictest
-            if not keeps(path.strictest):
+            if not self.exact and not keeps(strictest):
+                used = at(strictest)[1]
                 raise refusal(budgets, {name: used[name] for name in budgets})
-            low, high = path.strictest, path.length - 1
+            low, high = strictest, strictest if self.exact else count - 1
             while low < high:  # what is used rises along the path
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if keeps(middle) else (low, middle - 1)
-            return path.at(low)[0]
+            return at(low)[0]
 
         return score
 
@@ -338,58 +332,46 @@ class Scoring:
         return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
 
 
-class _Path:
+# the i-th score and what it is expected to use of each budget, how many there are, and the place of the strictest
+Path = tuple[Callable[[int], tuple[Any, dict[str, float]]], int, int]
+
+
+def _path(scores: Array, y: Codes, z: Codes, groups: int) -> Path:
     """Scores from exact separation on, each with what unseen rows are expected to show of it."""
+    cells = np.bincount(y * groups + z, minlength=2 * groups).reshape(2, -1)
 
-    length = len(_PENALTIES)
-    strictest = 0  # the place of exact separation
+    @cache
+    def at(i: int) -> tuple[SeparatedScore, dict[str, float]]:
+        score = separate(y, scores[:, 1], sensitive_features=z, penalty=_PENALTIES[i], borrow=True)
+        return score, _expected(score.table, cells)
 
-    def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
-        self.scores, self.y, self.z = scores, y, z
-        self.cells = np.bincount(y * groups + z, minlength=2 * groups).reshape(2, -1)
-        self.known: dict[int, tuple[Any, dict[str, float]]] = {}
-
-    def at(self, i: int) -> tuple[Any, dict[str, float]]:
-        """The i-th score and what it is expected to use of each budget; the first is strictest."""
-        if i not in self.known:
-            score = separate(
-                self.y, self.scores[:, 1], sensitive_features=self.z, penalty=_PENALTIES[i],
-                borrow=True,
-            )  # fmt: skip
-            self.known[i] = score, _expected(score.table, self.cells)
-        return self.known[i]
+    return at, len(_PENALTIES), 0
 
 
-class _BlindPath(_Path):
+def _blind_path(scores: Array, y: Codes, z: Codes, groups: int) -> Path:
     """The same of scores that do not see the group, from the largest penalty on.
 
     A map per group fits the noise of its rows too, so what a score uses is measured on the other
     half of the rows than it was fitted to.
     """
 
-    def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
-        super().__init__(scores, y, z, groups)
-        half = np.random.default_rng(0).permutation(len(y)) % 2
-        tables = np.zeros((len(_BLIND), 2, groups, score_tables.BINS))
-        for k in (0, 1):
-            test = half != k
-            for i, one in enumerate(self._fitted(half == k)):
-                law = _steps(_blind_score(one, scores[test]), score_tables.BINS)
-                table = soft_sums(law, y[test], z[test], (2, groups))[0]
-                tables[i, ..., : table.shape[-1]] += table
-        for i, score in enumerate(self._fitted(np.ones(len(y), dtype=bool))):
-            used = {
-                "violation": float(conditional_mutual_information(tables[i])),
-                "eo_gap": float(score_tables.gap_curve(tables[i]).max(-1)),
-            }
-            self.known[i] = score, used
-        self.length = len(self.known)
-        # the score that used least: a large penalty on few rows may use more than a small one
-        self.strictest = min(self.known, key=lambda i: self.known[i][1]["violation"])
+    def fitted(rows: NDArray[np.bool_]) -> list[BlindScore]:
+        q = scores[rows].reshape(int(rows.sum()), 2, -1)
+        return blind_scores(q, y[rows], z[rows], np.ones(len(q)), _BLIND)[::-1]
 
-    def _fitted(self, rows: NDArray[np.bool_]) -> list[BlindScore]:
-        q = self.scores[rows].reshape(int(rows.sum()), 2, -1)
-        return blind_scores(q, self.y[rows], self.z[rows], np.ones(len(q)), _BLIND)[::-1]
+    half = np.random.default_rng(0).permutation(len(y)) % 2
+    tables = np.zeros((len(_BLIND), 2, groups, score_tables.BINS))
+    for k in (0, 1):
+        test = half != k
+        for table, one in zip(tables, fitted(half == k), strict=True):
+            law = _steps(_blind_score(one, scores[test]), score_tables.BINS)
+            table[..., : law.shape[1]] += soft_sums(law, y[test], z[test], (2, groups))[0]
+    violation = [float(conditional_mutual_information(table)) for table in tables]
+    gap = [float(score_tables.gap_curve(table).max(-1)) for table in tables]
+    used = [{"violation": v, "eo_gap": g} for v, g in zip(violation, gap, strict=True)]
+    known = list(zip(fitted(np.ones(len(y), dtype=bool)), used, strict=True))
+    # the score that used least: a large penalty on few rows may use more than a small one
+    return known.__getitem__, len(known), int(np.argmin(violation))
 
 
 def _blind_score(rule: BlindScore, scores: Array) -> Array:
