@@ -31,6 +31,7 @@ from separatrix.columns.values import (
     as_levels,
     check_lengths,
     check_levels,
+    encode,
     level_text,
     refuse_missing,
 )
@@ -167,7 +168,8 @@ def edges_of(columns: Mapping[str, Any], categorical: Sequence[str] = ()) -> dic
     """
     edges = {}
     for name, values in columns.items():
-        numbers = None if name in categorical else numbers_of(values, name)
+        few = name in categorical or len(encode(values, name, missing=True).compact().levels) <= FEW
+        numbers = None if few else numbers_of(values, name)
         if numbers is not None and len(np.unique(numbers[~np.isnan(numbers)])) > FEW:
             edges[name] = quantile_edges(numbers)
     return edges

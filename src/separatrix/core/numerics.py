@@ -1,4 +1,4 @@
-"""Small numerics that several rooms need: bisection, quantiles, ratios, the best partition of a line."""
+"""Small numerics that several rooms need: bisection, quantiles, ratios, folds, the best partition of a line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -117,3 +119,33 @@ def weighted_quantiles(values: Array, weight: Array, shares: Array) -> Array:
     below = np.cumsum(weight[order])
     place = np.searchsorted(below, shares * below[-1])
     return np.asarray(values[order][np.minimum(place, len(order) - 1)])
+
+
+def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The part of each row, 0 … parts − 1, as rows of each cell are dealt out in turn.
+
+    Rows are shuffled, sorted by cell and dealt out. So the parts' sizes differ by at most one, a
+    cell's rows are spread as evenly as whole rows allow, and a cell with at least as many rows as
+    there are parts is in every part.
+
+    >>> dealt(np.array([0, 0, 0, 1, 1, 1]), 3, np.random.default_rng(0))[3:].tolist()
+    [0, 2, 1]
+    """
+    shuffled = rng.permutation(len(cell))
+    part = np.empty(len(cell), dtype=np.intp)
+    part[shuffled[np.argsort(cell[shuffled], kind="stable")]] = np.arange(len(cell)) % parts
+    return part
+
+
+def stratified_folds(
+    cell: NDArray[np.intp], n_folds: int, seed: int | None, units: NDArray[np.intp] | None = None
+) -> NDArray[np.intp]:
+    """The fold of each row: dealt out by cell, the folds in any order; see `datasets.folds`."""
+    if units is not None:
+        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+        return stratified_folds(cell[first], n_folds, seed)[unit]
+    if not 2 <= n_folds <= len(cell):
+        raise InputError(f"`n_folds` must be between 2 and the number of rows ({len(cell):,}), got {n_folds}.")
+    rng = np.random.default_rng(seed)
+    part = dealt(cell, n_folds, rng)
+    return rng.permutation(n_folds)[part]

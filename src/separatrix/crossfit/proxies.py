@@ -24,6 +24,7 @@ from separatrix.columns.features import Values, raw_columns, take
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import as_groups
 from separatrix.columns.values import Coded, check_lengths
+from separatrix.core.numerics import dealt
 from separatrix.crossfit.base_models import posteriors
 from separatrix.nn.networks import auroc
 
@@ -113,11 +114,7 @@ def _looked_at(X: Any, codes: NDArray[Any], random_state: int) -> tuple[dict[str
     if n > _ROWS:
         rows = np.sort(rng.choice(n, _ROWS, replace=False))
         columns, codes = take(columns, rows), codes[rows]
-    order = rng.permutation(len(codes))  # each group is dealt out evenly
-    order = order[np.argsort(codes[order], kind="stable")]
-    fold = np.empty(len(codes), dtype=np.intp)
-    fold[order] = np.arange(len(codes)) % _FOLDS
-    return columns, np.unique(codes, return_inverse=True)[1], fold
+    return columns, np.unique(codes, return_inverse=True)[1], dealt(codes, _FOLDS, rng)
 
 
 def _area(z: Codes, fold: Codes, learned: Callable[[NDArray[np.bool_]], Array]) -> float:

@@ -16,6 +16,7 @@ from separatrix.columns.draws import check_seed
 from separatrix.columns.features import Columns
 from separatrix.columns.groups import Grouping, as_groups, group_name
 from separatrix.columns.values import Coded, as_levels, check_lengths, encode
+from separatrix.core.numerics import stratified_folds
 from separatrix.datasets._files import File, find
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
@@ -192,9 +193,8 @@ def folds(
 ) -> NDArray[np.intp]:
     """The fold of each row, stratified on the cells (y, z).
 
-    Rows are shuffled, sorted by cell and dealt out in turn. So the folds' sizes differ by at most
-    one, a cell's rows are spread as evenly as whole rows allow, and a cell with at least `n_folds`
-    rows is in every fold.
+    The folds' sizes differ by at most one, a cell's rows are spread as evenly as whole rows allow,
+    and a cell with at least `n_folds` rows is in every fold.
 
     Args:
         y, z: labels and groups.
@@ -209,18 +209,10 @@ def folds(
     array([1, 0, 1, 0, 0, 1])
     """
     (y_codes, _), (z_codes, groups) = as_levels(y, "y"), as_groups(z, "z")
-    n = check_lengths({"y": y_codes, "z": z_codes})
+    check_lengths({"y": y_codes, "z": z_codes})
+    who = None
     if units is not None:
         who = encode(units, "units").codes
         check_lengths({"y": y_codes, "units": who})
-        _, first, unit = np.unique(who, return_index=True, return_inverse=True)
-        return folds(y_codes[first], z_codes[first], n_folds, random_state)[unit]
-    if not 2 <= n_folds <= n:
-        raise InputError(f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}.")
-    rng = np.random.default_rng(check_seed(random_state))
-    shuffled = rng.permutation(n)
     cell = y_codes.astype(np.intp) * len(groups) + z_codes
-    dealt = shuffled[np.argsort(cell[shuffled], kind="stable")]
-    fold = np.empty(n, dtype=np.intp)
-    fold[dealt] = rng.permutation(n_folds)[np.arange(n) % n_folds]
-    return fold
+    return stratified_folds(cell, n_folds, check_seed(random_state), who)

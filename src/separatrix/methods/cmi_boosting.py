@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from separatrix.core.numerics import dealt
 from separatrix.errors import DataError, InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._grids import DENSE_BELOW
@@ -224,10 +225,7 @@ def _hold_out(sample: Sample, rows: Codes, seed: int) -> tuple[Codes, Codes]:
     size = np.bincount(cell)
     if size[size > 0].min(initial=_HELD) < _HELD:
         return rows, rows[:0]
-    shuffled = np.random.default_rng(seed).permutation(len(rows))
-    dealt = shuffled[np.argsort(cell[shuffled], kind="stable")]
-    held = np.zeros(len(rows), dtype=bool)
-    held[dealt[::_HELD]] = True
+    held = dealt(cell, _HELD, np.random.default_rng(seed)) == 0
     return rows[~held], rows[held]
 
 

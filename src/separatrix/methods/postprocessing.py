@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, as_levels
+from separatrix.core.numerics import dealt
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._ruled import Channel, RuledNetworks, normalised
 from separatrix.nn.lanes import alike
@@ -61,7 +62,8 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         lane = lanes[members[0]]
         rows = lane.indices(len(sample))
         seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
-        fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
+        # by label; groups play no part, so that renaming them changes nothing
+        fold = np.stack([dealt(sample.y[rows], _FOLDS, np.random.default_rng(seed)) for seed in seeds])
         parts.append((rows, fold))
         plan += [
             Lane(0.0, rows[fold_of_row != k], seed)
@@ -156,16 +158,6 @@ def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) 
     return ThresholdChannel(
         groups, tuple(channel.thresholds[i] for i in place), tuple(channel.levels[i] for i in place)
     )
-
-
-def _deal(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
-    """Folds stratified by label; groups play no part, so that renaming them changes nothing."""
-    rng = np.random.default_rng(seed)
-    shuffled = rng.permutation(len(y))
-    dealt = shuffled[np.argsort(y[shuffled], kind="stable")]
-    fold = np.empty(len(y), dtype=np.intp)
-    fold[dealt] = np.arange(len(y)) % _FOLDS
-    return fold
 
 
 METHOD = Method(
