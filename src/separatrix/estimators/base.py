@@ -283,7 +283,7 @@ class Shipping:
     def _law(self, X: Any, sensitive_features: Any) -> NDArray[np.float64]:
         """P(U | x, z) of new rows, (n, U)."""
         rows, z = self._seen(X, sensitive_features)
-        return np.asarray(self.predictor_.laws(rows, z)[0])
+        return np.asarray(self.predictor_.laws(self.predictor_.scores(rows, z), z)[0])
 
     def _drawn(
         self,

@@ -130,7 +130,7 @@ class SeparationClassifier(ShippingClassifier):
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
         rows, z = self._seen(X, sensitive_features)
-        q = self.predictor_.branches[0].base.scores(rows, z, (len(self.classes_), len(self.groups_)))
+        (q,) = self.predictor_.scores(rows, z)
         return q / q.sum(1, keepdims=True)
 
     def score(

@@ -139,11 +139,8 @@ class Predictor:
 
         For a score the K values are its levels.
         """
-        return self.laws(*self.seen(X, sensitive_features))
-
-    def laws(self, rows: Any, z: Codes | None) -> Array:
-        """The same for what `seen` returns."""
-        return self._laws(self._scores(rows, z), z)
+        rows, z = self.seen(X, sensitive_features)
+        return self.laws(self.scores(rows, z), z)
 
     def predict_proba(
         self,
@@ -160,8 +157,7 @@ class Predictor:
         the drawn score, and needs `random_state`, or `ids` and `salt`, as `predict` does.
         """
         if self.is_score:
-            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
-            return np.stack([1.0 - score, score], axis=1)
+            return self.drawn(X, sensitive_features, random_state=random_state, ids=ids, salt=salt).proba
         return self._mean(self.branch_proba(X, sensitive_features))
 
     def score(
@@ -176,9 +172,7 @@ class Predictor:
         """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
         if not self.is_score:
             raise InputError("This predictor decides; it has no score. Use `predict_proba`.")
-        draws = {"random_state": random_state, "ids": ids, "salt": salt}
-        drawn = self.drawn(X, sensitive_features, **draws)
-        return drawn.proba[:, 1]
+        return self.predict_proba(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)[:, 1]
 
     def predict(
         self,
@@ -207,8 +201,7 @@ class Predictor:
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
-        draws = {"random_state": random_state, "ids": ids, "salt": salt}
-        drawn = self.drawn(X, sensitive_features, **draws)
+        drawn = self.drawn(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
         if log is not None:
             decision_log.append(as_path(log, "log"), decision_log.records(self, drawn, ids, salt))
         return (drawn.labels, drawn.branch) if return_branch else drawn.labels
@@ -220,34 +213,32 @@ class Predictor:
 
     def decided(self, rows: Any, z: Codes | None, thrown: Array) -> Drawn:
         """The same for what `seen` returns and given coins (n, 2)."""
-        scores, names = self._scores(rows, z), _array(self.labels)
+        scores, names = self.scores(rows, z), _array(self.labels)
         branch = self.branch_of(thrown)
         if self.is_score:
             score = self.branches[0].drawn(scores[0], z, thrown[:, 1])
             chosen = (score >= 0.5).astype(np.intp)
             law = np.stack([1.0 - score, score], axis=1)
             return Drawn(thrown, chosen, names[chosen], branch, law)
-        q = self._laws(scores, z)
+        q = self.laws(scores, z)
         law = q[branch, np.arange(len(branch))]
         chosen = drawn(law, thrown[:, 1]) if self.randomized else law.argmax(1)
-        return Drawn(thrown, chosen, names[chosen], branch, self._mean(q), self._said(scores))
+        said = None
+        if len(scores) == 1 and not self.is_value:
+            said = scores[0].sum(-1) if scores[0].ndim == 3 else scores[0]
+        return Drawn(thrown, chosen, names[chosen], branch, self._mean(q), said)
 
-    def _scores(self, rows: Any, z: Codes | None) -> list[Array]:
-        """What the model of each branch says."""
+    def scores(self, rows: Any, z: Codes | None) -> list[Array]:
+        """What the model of each branch says about what `seen` returns."""
         shape = len(self.labels), len(self.groups)
         return [branch.base.scores(rows, z, shape) for branch in self.branches]
 
-    def _laws(self, scores: Sequence[Array], z: Codes | None) -> Array:
+    def laws(self, scores: Sequence[Array], z: Codes | None) -> Array:
+        """P(U = u | x, z, N = b) for these scores, array (branches, n, K)."""
         return np.stack([b.law(own, z) for b, own in zip(self.branches, scores, strict=True)])
 
     def _mean(self, laws: Array) -> Array:
         return np.asarray(np.einsum("b,bnk->nk", np.asarray(self.weights), laws))
-
-    def _said(self, scores: Sequence[Array]) -> Array | None:
-        """P(y | x) of the one model behind the rule, (n, K); None for a mixture, or a number."""
-        if self.is_value or len(scores) > 1:
-            return None
-        return scores[0].sum(-1) if scores[0].ndim == 3 else scores[0]
 
     def branch_of(self, coins: Array) -> NDArray[np.intp]:
         """The branch of each row (n,), from the first of its coins."""
