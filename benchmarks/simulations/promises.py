@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import BENIGN, DISTRIBUTIONS, Distribution
-from separatrix.crossfit.out_of_fold import OutOfFoldScores
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.procedure.candidates import candidates
 from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import Promise, Run
@@ -66,7 +66,7 @@ def simulate(distribution: Distribution, repetitions: int, seed: int) -> list[Ou
         fold = np.empty(len(y), dtype=np.intp)
         fold[order] = np.arange(len(y)) % _FOLDS
         rows = Rows(y, z, (0, 1), groups)
-        held_out = OutOfFoldScores(fold, scores)
+        held_out = NestedScores.from_out_of_fold(fold, scores)
         for asked in ASKED:
             request = Request.from_arguments(max_eo_gap=asked)
             (found,) = candidates(

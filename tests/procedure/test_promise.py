@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.simulations.distributions import DISTRIBUTIONS
 
-from separatrix.crossfit.out_of_fold import OutOfFoldScores
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.errors import InfeasibleError
 from separatrix.procedure.candidates import candidates
 from separatrix.procedure.procedures import Rows
@@ -19,7 +19,7 @@ def evidence(name, seed):
     scores, y, z = distribution.sample((3, seed))
     fold = np.arange(len(y)) % 3
     rows = Rows(y, z, (0, 1), tuple(range(len(distribution.share))))
-    held_out = OutOfFoldScores(fold, scores)
+    held_out = NestedScores.from_out_of_fold(fold, scores)
     return rows, lambda _, procedure: Run(procedure, held_out, rows).measured()
 
 

@@ -138,7 +138,7 @@ def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> NDArray[n
 
 
 def stratified_folds(
-    cell: NDArray[np.intp], n_folds: int, seed: int | None, units: NDArray[np.intp] | None = None
+    cell: NDArray[np.intp], n_folds: int, seed: int | None, units: NDArray[Any] | None = None
 ) -> NDArray[np.intp]:
     """The fold of each row: dealt out by cell, the folds in any order; see `datasets.folds`."""
     if units is not None:

@@ -36,6 +36,7 @@ from sklearn.utils import _safe_indexing
 from separatrix import datasets
 from separatrix.crossfit.array_models import Network
 from separatrix.crossfit.base_models import NAMES, base_model_named, posteriors
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -52,42 +53,6 @@ class Fit:
 
     base: str
     without: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class NestedScores:
-    """What every model says about rows that it did not see.
-
-    Args:
-        fold: of each row, (n,).
-        inner: (n, F, C). [r, i] is the score of r as a training row of outer fold i; [r, fold(r)]
-            is its score as a test row.
-        honest: (n, C), the scores of the procedure on all rows, by M(fold(r)). The same as those
-            of the test rows, unless the choice of base models differs between folds.
-        bases: the name of the base model of each outer fold, and last of all rows.
-    """
-
-    fold: Folds
-    inner: Array = field(repr=False)
-    honest: Array = field(repr=False)
-    bases: tuple[str, ...]
-
-    @property
-    def folds(self) -> range:
-        """The outer folds."""
-        return range(self.inner.shape[1])
-
-    def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
-        """Rows and honest scores (m, C) that the rule of outer fold k is fitted to; None: all."""
-        if k is None:
-            return np.arange(len(self.fold)), self.honest
-        rows = np.flatnonzero(self.fold != k)
-        return rows, self.inner[rows, k]
-
-    def tested(self, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Rows of outer fold k and their scores (m, C) by the model that did not see them."""
-        rows = np.flatnonzero(self.fold == k)
-        return rows, self.inner[rows, k]
 
 
 def plan_fits(bases: Sequence[str]) -> list[Fit]:

@@ -9,7 +9,6 @@ as scikit-learn's `VotingClassifier`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from separatrix import datasets
 from separatrix.columns.frames import as_frame, column_names
-from separatrix.columns.values import listed
+from separatrix.columns.values import check_lengths, encode, listed
+from separatrix.core.numerics import stratified_folds
 from separatrix.crossfit.array_models import BoostedTrees
 from separatrix.crossfit.base_models import (
     JointModel,
@@ -66,36 +66,50 @@ class CrossFit:
 
 
 @dataclass(frozen=True, eq=False)
-class OutOfFoldScores:
-    """`nested.NestedScores` of an estimator: one score per row, by a model that did not see it.
-
-    A rule of the other folds that decides the rows of a fold knows nothing of them, and neither
-    does the model behind their scores.
+class NestedScores:
+    """What every model says about rows that it did not see.
 
     Args:
         fold: of each row, (n,).
-        scores: of each row, (n, ...).
+        inner: (n, F, ...). [r, i] is the score of r as a training row of outer fold i; [r, fold(r)]
+            is its score as a test row.
+        honest: (n, ...), the scores of the procedure on all rows, by M(fold(r)). The same as those
+            of the test rows, unless the choice of base models differs between folds.
+        bases: the name of the base model of each outer fold, and last of all rows.
     """
 
     fold: Rows
-    scores: Array = field(repr=False)
+    inner: Array = field(repr=False)
+    honest: Array = field(repr=False)
+    bases: tuple[str, ...] = ()
+
+    @classmethod
+    def from_out_of_fold(cls, fold: Rows, scores: Array) -> NestedScores:
+        """One score per row, by a model that did not see it, in every outer fold.
+
+        A rule of the other folds that decides the rows of a fold knows nothing of them, and neither
+        does the model behind their scores.
+        """
+        code = np.unique(fold, return_inverse=True)[1]  # of the folds that have rows
+        inner = np.broadcast_to(scores[:, None], (len(code), int(code.max()) + 1, *scores.shape[1:]))
+        return cls(code, inner, scores)
 
     @property
-    def folds(self) -> list[int]:
-        """The folds that have rows."""
-        return np.flatnonzero(np.bincount(self.fold)).tolist()
+    def folds(self) -> range:
+        """The outer folds."""
+        return range(self.inner.shape[1])
 
-    def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
-        """Rows and scores that the rule of fold k is fitted to; None: all."""
+    def training(self, k: int | None) -> tuple[Rows, Array]:
+        """Rows and honest scores that the rule of outer fold k is fitted to; None: all."""
         if k is None:
-            return np.arange(len(self.fold)), self.scores
+            return np.arange(len(self.fold)), self.honest
         rows = np.flatnonzero(self.fold != k)
-        return rows, self.scores[rows]
+        return rows, self.inner[rows, k]
 
-    def tested(self, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Rows of fold k and their scores."""
+    def tested(self, k: int) -> tuple[Rows, Array]:
+        """Rows of outer fold k and their scores by the model that did not see them."""
         rows = np.flatnonzero(self.fold == k)
-        return rows, self.scores[rows]
+        return rows, self.inner[rows, k]
 
 
 def cross_fit(
@@ -201,33 +215,29 @@ def splits_of(
         random_state: seed of a number of folds.
         labels: whether y holds labels, each of which every fold must know.
     """
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        if not 2 <= cv <= len(y):
-            raise InputError(
-                f"`cv` must be a number of folds, at least 2 and at most the {len(y):,} rows, a "
-                f'splitter or "prefit", got {cv!r}.'
-            )
-        names, count = np.unique(y, return_counts=True)
-        if labels and count.min() < cv:
-            raise InputError(
-                f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
-                f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
-            )
-        stratum = y if labels else np.zeros(len(y), dtype=np.intp)
-        fold = datasets.folds(stratum, z, int(cv), seed_from(random_state), groups)
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool) and 2 <= cv <= len(y):
+        cell = z
+        if labels:
+            names, code, count = np.unique(y, return_inverse=True, return_counts=True)
+            if count.min() < cv:
+                raise InputError(
+                    f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
+                    f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
+                )
+            cell = code * (int(z.max()) + 1) + z
+        who = None if groups is None else encode(groups, "groups").codes
+        check_lengths({"y": y} if who is None else {"y": y, "groups": who})
+        fold = stratified_folds(cell, int(cv), seed_from(random_state), who)
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
-    if hasattr(cv, "split") and not isinstance(cv, str | bytes):
-        pairs = cv.split(np.zeros((len(y), 1)), y, groups)
-    elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
-        pairs = cv
-    else:
-        raise InputError(
-            f'`cv` must be a number of folds, at least 2, a splitter, an iterable or "prefit", got {cv!r}.'
-        )
     try:
+        known = hasattr(cv, "split") and not isinstance(cv, str | bytes)
+        pairs = cv.split(np.zeros((len(y), 1)), y, groups) if known else cv
         splits = [(np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)) for a, b in pairs]
     except (TypeError, ValueError) as error:
-        raise InputError(f"`cv` must give pairs of train and test rows: {error}.") from error
+        raise InputError(
+            f"`cv` must be a number of folds, at least 2 and at most the {len(y):,} rows, a splitter, an "
+            f'iterable of (train, test) rows or "prefit", got {cv!r} ({error}).'
+        ) from error
     tested = [test for _, test in splits] or [np.zeros(0, dtype=np.intp)]
     scored = np.bincount(np.concatenate(tested), minlength=len(y))
     if len(scored) != len(y) or (scored != 1).any():
@@ -236,14 +246,6 @@ def splits_of(
             f"{np.count_nonzero(scored != 1):,} of {len(y):,} rows are not."
         )
     return splits
-
-
-def fold_codes(splits: list[Split], n: int) -> Rows:
-    """The fold that scores each row, (n,)."""
-    fold = np.zeros(n, dtype=np.intp)
-    for k, (_, test) in enumerate(splits):
-        fold[test] = k
-    return fold
 
 
 def seed_from(random_state: Any) -> int:

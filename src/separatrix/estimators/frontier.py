@@ -18,15 +18,7 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import Coded, encode, listed
 from separatrix.crossfit.array_models import ArrayModel
 from separatrix.crossfit.base_models import categories_by_place, fit_one, no_other_columns
-from separatrix.crossfit.out_of_fold import (
-    CrossFit,
-    OutOfFoldScores,
-    default_model,
-    fold_codes,
-    is_given,
-    seed_from,
-    splits_of,
-)
+from separatrix.crossfit.out_of_fold import CrossFit, NestedScores, default_model, is_given, seed_from, splits_of
 from separatrix.errors import InputError, require
 from separatrix.estimators.base import Learned, ShippingClassifier
 from separatrix.optimum.objectives import Cost
@@ -275,7 +267,9 @@ class FrontierClassifier(ShippingClassifier):
             self._fold = datasets.folds(learned.y, z, max(min(_FOLDS, fewest), 2), seed)
         else:
             splits = splits_of(learned.cv, learned.y, z, learned.groups, seed)
-            self._fold = fold_codes(splits, len(z))
+            self._fold = np.empty(len(z), dtype=np.intp)
+            for k, (_, test) in enumerate(splits):
+                self._fold[test] = k
             learned = learned._replace(cv=splits, groups=None)
         if request.blind and held:
             self.bases_["plain"] = f"it reads {group} at decision time"
@@ -330,7 +324,7 @@ class FrontierClassifier(ShippingClassifier):
             base = self.bases_[name]
             assert isinstance(base, CrossFit)
             if name not in runs:
-                runs[name] = Run(procedure, OutOfFoldScores(self._fold, base.scores), table)
+                runs[name] = Run(procedure, NestedScores.from_out_of_fold(self._fold, base.scores), table)
             return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
 
         found = candidates(reasons, measure, table, request)

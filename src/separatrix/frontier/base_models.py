@@ -32,7 +32,8 @@ from separatrix.crossfit.base_models import (
     without_categories,
     without_columns,
 )
-from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, choose_bases, fit_piece, plan_fits
+from separatrix.crossfit.nested import Fit, Piece, assemble, choose_bases, fit_piece, plan_fits
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.groups import from_plain
-from separatrix.crossfit.nested import NestedScores
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model

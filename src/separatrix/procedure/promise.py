@@ -22,8 +22,7 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
 from separatrix.core import score_tables
 from separatrix.core.measures import label_of, table_measures
-from separatrix.crossfit.nested import NestedScores
-from separatrix.crossfit.out_of_fold import OutOfFoldScores
+from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule
@@ -31,13 +30,12 @@ from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver, de
 from separatrix.report.table import Table
 from separatrix.statistics.unseen import Promise, unseen
 
-__all__ = ["Measured", "Promise", "PromiseTable", "Run", "Scores"]
+__all__ = ["Measured", "Promise", "PromiseTable", "Run"]
 __all__ += ["mean_cost", "measures_for", "tightened", "unseen_score"]
 
 T = TypeVar("T")
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Scores = NestedScores | OutOfFoldScores
 
 
 _TRIES = 6
@@ -144,7 +142,7 @@ class Run:
         rows: labels, groups and weights.
     """
 
-    def __init__(self, procedure: Procedure, scores: Scores, rows: Rows) -> None:
+    def __init__(self, procedure: Procedure, scores: NestedScores, rows: Rows) -> None:
         self.procedure, self.scores, self.rows = procedure, scores, rows
         self._solvers: dict[int | None, Solver] = {}
         self._counts = rows.counts
@@ -228,7 +226,7 @@ class _Fold(NamedTuple):
     eased: int
 
 
-def _training(scores: Scores, rows: Rows, k: int | None) -> tuple[Array, Rows]:
+def _training(scores: NestedScores, rows: Rows, k: int | None) -> tuple[Array, Rows]:
     """What the rule of fold k is fitted to; with k None all rows.
 
     Where all rows of a group are in one fold, its rule knows the group by a row of no weight.
