@@ -35,6 +35,7 @@ from separatrix.nn.networks import Networks
 Array = NDArray[np.float64]
 Matrix = NDArray[np.floating[Any]]
 _BINS = 127
+_RIDGE = 0.3  # inverse strength of the penalty of logistic regression
 _WIDE, _MANY = 50, 1_000_000  # columns, and cells, from which fewer and larger steps are taken
 _THREADS = 8_000_000  # cells from which threads are worth their start
 _NODE = {  # what prediction reads of a node
@@ -84,18 +85,12 @@ class ArrayModel(ClassifierMixin, BaseEstimator, ABC):
 class Logistic(ArrayModel):
     """Logistic regression; columns are standardised, a missing value takes its column's mean.
 
-    Args:
-        C: inverse strength of the ridge penalty on standardised columns.
-
     >>> X = np.array([[0.0], [1.0], [2.0], [np.nan]]); y = ["no", "no", "yes", "yes"]
     >>> Logistic().fit(X, y).predict([[-1.0], [5.0]]).tolist()
     ['no', 'yes']
     """
 
     kind: ClassVar[str] = "logistic"
-
-    def __init__(self, C: float = 0.3) -> None:
-        self.C = C
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: NDArray[Any] | None = None) -> Logistic:
         """Learn from numbers X and labels y."""
@@ -109,7 +104,7 @@ class Logistic(ArrayModel):
             return self
         # few steps of a second-order method; lbfgs where the Hessian would be large
         solver = "newton-cholesky" if rows.shape[1] * len(self.classes_) <= 200 else "lbfgs"
-        model = LogisticRegression(C=self.C, solver=solver, max_iter=2_000)
+        model = LogisticRegression(C=_RIDGE, solver=solver, max_iter=2_000)
         model.fit(_standardised(rows, mean, scale), labels, sample_weight)
         weight, bias = model.coef_.T / scale[:, None], model.intercept_
         bias = bias - mean @ weight
@@ -140,15 +135,9 @@ class Network(ArrayModel):
 
     The `erm` of the benchmark takes at least 540 updates, which on 700 rows is far too many: its
     log-loss there is 4 where 60 to 100 updates have 0.3. Here the updates follow the rows.
-
-    Args:
-        random_state: seed of weights and batches.
     """
 
     kind: ClassVar[str] = "network"
-
-    def __init__(self, random_state: int = 0) -> None:
-        self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: NDArray[Any] | None = None) -> Network:
         """Learn from numbers X and labels y."""
@@ -166,7 +155,7 @@ class Network(ArrayModel):
             features = _standardised(matrix, mean, scale)
             groups = np.zeros(len(codes), dtype=np.intp)  # the groups are columns of X, if at all
             sample = Sample(features, codes, groups, len(classes), 1, sample_weight)
-            lanes = [Lane(0.0, own, self.random_state) for own in rows]
+            lanes = [Lane(0.0, own, 0) for own in rows]
             size = min(len(codes) if own is None else len(own) for own in rows)
             fitted = methods.fit("erm", sample, lanes, recipe=_recipe(size), use_sensitive=False)
             assert isinstance(fitted, Networks)
@@ -175,7 +164,7 @@ class Network(ArrayModel):
             trained = fitted.unscaled(mean, scale)
         out = []
         for i in range(len(rows)):
-            model = Network(self.random_state)
+            model = Network()
             model.classes_, model.n_features_in_, model.mean_ = classes, matrix.shape[1], mean
             model.networks_ = None if trained is None else trained[[i]]
             out.append(model)

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y
 
-from separatrix.columns.groups import group_columns
 from separatrix.columns.scores import quantity_column
 from separatrix.columns.values import Coded
 from separatrix.core.conditional_cmi import attribute_bins
@@ -103,24 +102,18 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         """
         self.grouping_ = None
         learned = self._learn(X, y, sensitive_features, sample_weight, groups)
-        target, z = learned.y, learned.z
+        target, z, given = learned.y, learned.z, learned.z is not None
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")
-        shown: Any = z
         if z is None:
-            z = np.zeros(len(target), dtype=np.intp)
-            shown = Coded(z, (EVERYONE,))
-        elif self.sensitive == "continuous":
-            z = np.asarray(attribute_bins(z), dtype=np.intp)
-        else:
-            shown = Coded(z, self.groups_)
-        given = learned.z is not None
-        seed = seed_from(self.random_state)
-        self.crossfit_ = self._cross_fit(learned, "value", z, random_state=seed)
+            z, self.groups_ = np.zeros(len(target), dtype=np.intp), (EVERYONE,)
+        number, seed = given and self.sensitive == "continuous", seed_from(self.random_state)
+        strata = np.asarray(attribute_bins(z) if number else z, dtype=np.intp)
+        self.crossfit_ = self._cross_fit(learned, "value", strata, random_state=seed)
         self.score_ = align(
             target,
             self.crossfit_.scores,
-            sensitive_features=shown,
+            sensitive_features=z if number else Coded(z, self.groups_),
             levels=self.levels,
             penalty=self.penalty if given else 0.0,
             max_violation=self.max_violation if given else None,
@@ -142,14 +135,12 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         return quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
 
     def _learn_groups(self, columns: Mapping[str, Any]) -> NDArray[Any]:
-        return _number(columns) if self.sensitive == "continuous" else super()._learn_groups(columns)
+        return attribute(columns) if self.sensitive == "continuous" else super()._learn_groups(columns)
 
     def _codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
-        given = self._sensitive(X, sensitive_features)
-        if given is None and self.groups_ == (EVERYONE,):
+        if sensitive_features is None and self.groups_ == (EVERYONE,):
             return np.zeros(n, dtype=np.intp)
-        number = given is not None and not self.groups_
-        return self.predictor_.group_codes(X, _number(given) if number else given, n)
+        return super()._codes(X, sensitive_features, n)
 
     def score(
         self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
@@ -166,11 +157,3 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         if len(found.labels) < 2:
             raise InputError(f"This regressor releases {found.labels[0]:g} for everybody: there is nothing to save.")
         return found
-
-
-def _number(sensitive: Any) -> Array:
-    """The one sensitive number of each row."""
-    columns = list(group_columns(sensitive).values())
-    if len(columns) != 1:
-        raise InputError(f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.')
-    return attribute(columns[0])

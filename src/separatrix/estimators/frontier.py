@@ -191,11 +191,6 @@ class FrontierClassifier(ShippingClassifier):
         return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def uses_groups(self) -> bool:
-        """Whether a prediction needs the person's group."""
-        return self.predictor_.uses_groups
-
-    @property
     def thresholds_(self) -> Any:
         """One row per group and threshold: P(U = second label) from there on, share by coin."""
         check_is_fitted(self, "classes_")

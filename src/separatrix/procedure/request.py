@@ -124,10 +124,6 @@ class Request:
         """Whether one fold certifies its own rule, rather than all folds the procedure."""
         return self.guarantee == "finite-sample"
 
-    def better(self, a: float, b: float) -> float:
-        """How much better the value a of the objective is than b."""
-        return b - a if isinstance(self.maximize, Cost) else a - b
-
     def __str__(self) -> str:
         verb = "Smallest" if isinstance(self.maximize, Cost) else "Best"
         name = "cost per row" if self.aim == "cost" else label_of(self.aim)

@@ -36,7 +36,7 @@ from scipy.sparse import csr_array
 
 from separatrix.columns.draws import seed_of
 from separatrix.columns.features import as_numbers, raw_values
-from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.groups import as_groups, group_codes, group_columns
 from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing, row_numbers
 from separatrix.core.binned_cmi import SoftBins, Value, centres, spread_out
@@ -132,7 +132,10 @@ class AlignedScore(Rule):
 
 def attribute(values: Any, n: int | None = None) -> Array:
     """A numeric attribute, one finite number per row."""
-    z = as_numbers(values, "sensitive_features")
+    columns = list(group_columns(values).values())
+    if len(columns) != 1:
+        raise InputError(f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.')
+    z = as_numbers(columns[0], "sensitive_features")
     if z.ndim != 1 or (n is not None and len(z) != n):
         raise InputError(f"`sensitive_features` must be one number per row, {n}, got shape {z.shape}.")
     if np.isnan(z).any():
