@@ -17,7 +17,7 @@ from separatrix.columns.values import Coded
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping
+from separatrix.estimators.base import Learned, Shipping
 from separatrix.optimum.scores.align import align, attribute
 from separatrix.predictor.predictor import Predictor
 
@@ -84,24 +84,8 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> AlignedRegressor:
-        """Cross-fit the regressor, then fit the maps to the out-of-fold predictions.
-
-        Args:
-            X, y: rows and outcomes.
-            sensitive_features: groups or numbers; not where `sensitive_columns` names them.
-            sample_weight: weight of each row.
-            groups: who each row is about: one fold each. Not the sensitive groups.
-        """
-        self.grouping_ = None
-        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+    def _fit(self, learned: Learned) -> None:
+        """Cross-fit the regressor, then fit the maps to the out-of-fold predictions."""
         target, z, given = learned.y, learned.z, learned.z is not None
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")
@@ -125,7 +109,6 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         asked = {"max_violation": self.max_violation, "penalty": self.score_.penalty}
         choice = {"maximize": "r2", **{k: float(v) for k, v in asked.items() if v is not None}}
         self._ship(self.crossfit_, self.score_, tuple(self.score_.levels.tolist()), choice)
-        return self
 
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""

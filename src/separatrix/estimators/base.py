@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -28,7 +29,7 @@ from separatrix.columns.draws import UNSET, Unset
 from separatrix.columns.frames import as_frame, named_columns
 from separatrix.columns.groups import Grouping, bin_labels, edges_of, group_columns, intersect
 from separatrix.columns.scores import check_weight
-from separatrix.columns.values import Levels, check_lengths, refuse_missing, row_numbers
+from separatrix.columns.values import Levels, check_lengths, encode, refuse_missing, row_numbers
 from separatrix.crossfit.base_models import as_rows, by_name, has_text, holding_columns, listed_names, some_rows
 from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
 from separatrix.errors import InputError
@@ -51,6 +52,7 @@ class Learned(NamedTuple):
         z: codes of the groups, or numbers; None where nobody passed groups.
         weight: of each row; None for one each.
         cv, groups: for these rows.
+        share: of people among the rows that were passed.
     """
 
     X: Any
@@ -61,9 +63,10 @@ class Learned(NamedTuple):
     weight: Array | None
     cv: Any
     groups: Any
+    share: float
 
 
-class Shipping:
+class Shipping(ABC):
     """Predictions of the fitted `predictor_`, on rows as `fit` took them.
 
     Groups may be columns of X, so that `fit(X, y)` and `predict(X)` need nothing else.
@@ -85,8 +88,24 @@ class Shipping:
     group_names_: tuple[str, ...]
     grouping_: Grouping | None
 
-    def _learn(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any) -> Learned:
-        """The checked rows of `fit`; sets the attributes of the groups."""
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the model and the rule that ship.
+
+        Args:
+            X, y: rows and outcomes.
+            sensitive_features: the groups; not where `sensitive_columns` names them.
+            sample_weight: weight of each row; a row that weighs nothing is no row.
+            groups: who each row is about, where several rows may be about one person; not the
+                sensitive groups. A person is in one fold, and counts once in errors and bounds.
+        """
+        self.grouping_ = None
         rows = self._rows(X, reset=True)
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -94,9 +113,12 @@ class Shipping:
         n = len(target)
         check_consistent_length(next(iter(rows.values()), ()) if by_name(rows) else rows, target)
         weight = None if sample_weight is None else self._weight(sample_weight, n)
-        cv = self.cv
-        if groups is not None and isinstance(cv, str):
-            raise InputError("`groups` is for folds: pass a number or a splitter as `cv`.")
+        cv, share = self.cv, 1.0
+        if groups is not None:
+            if isinstance(cv, str):
+                raise InputError("`groups` is for folds: pass a number or a splitter as `cv`.")
+            who = encode(groups, "groups").codes
+            share = len(np.unique(who)) / len(who)
         given = self._sensitive(X, sensitive_features)
         sensitive = None if given is None else group_columns(given)
         if sensitive is not None and (count := check_lengths(sensitive)) != n:
@@ -113,7 +135,12 @@ class Shipping:
             groups = None if groups is None else some_rows(groups, seen)
             sensitive = sensitive and some_rows(sensitive, seen)
         z = None if sensitive is None else self._learn_groups(sensitive)
-        return Learned(X, sensitive, rows, target, z, weight, cv, groups)
+        self._fit(Learned(X, sensitive, rows, target, z, weight, cv, groups, share))
+        return self
+
+    @abstractmethod
+    def _fit(self, learned: Learned) -> None:
+        """Sets `predictor_`, and what else the estimator shows."""
 
     def _sensitive(self, X: Any, sensitive_features: Any) -> Any:
         """The groups that were passed, or the columns of X that `sensitive_columns` names."""

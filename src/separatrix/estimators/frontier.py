@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from separatrix import datasets
 from separatrix.columns.groups import group_name
-from separatrix.columns.values import Coded, encode, listed
+from separatrix.columns.values import Coded, listed
 from separatrix.crossfit.array_models import ArrayModel
 from separatrix.crossfit.base_models import categories_by_place, fit_one, no_other_columns
 from separatrix.crossfit.out_of_fold import CrossFit, NestedScores, default_model, is_given, seed_from, splits_of
@@ -41,6 +41,8 @@ class FrontierClassifier(ShippingClassifier):
     group"), a rule that decides without the group ("blind rule", with ``blind=True``), thresholds
     by group ("group rule"). The simplest one that keeps the budget ships, unless a more involved
     one is better by more than the standard error of the difference and uses no more of the budget.
+
+    Without groups `fit` warns and is the plain classifier.
 
     Every candidate is one model and one rule. Rules are fitted to out-of-fold scores; the model is
     refitted on all rows: cv + 1 fits per base model. To ship an ensemble, pass one, such as
@@ -107,27 +109,9 @@ class FrontierClassifier(ShippingClassifier):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> FrontierClassifier:
-        """Cross-fit the candidates' models, measure the candidates, and choose.
-
-        Without groups it warns and is the plain classifier.
-
-        Args:
-            X, y: rows and labels.
-            sensitive_features: groups; not where `sensitive_columns` names them.
-            sample_weight: weight of each row.
-            groups: who each row is about, where several rows may be about one person; not the
-                sensitive groups. A person is in one fold, and counts once in errors and bounds.
-        """
+    def _fit(self, learned: Learned) -> None:
+        """Cross-fit the candidates' models, measure the candidates, and choose."""
         request = self._request()
-        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
         self.classes_ = np.unique(learned.y)
         if len(self.classes_) < 2:
             raise InputError(
@@ -138,14 +122,11 @@ class FrontierClassifier(ShippingClassifier):
         self.table_: Rows | None = None
         if learned.z is None:
             self._fit_plain(learned, request)
-            return self
-        self._fit_bases(learned, learned.z, request)
-        who = None if groups is None else encode(groups, "groups").codes
-        share = 1.0 if who is None else len(np.unique(who)) / len(who)
-        y, labels = np.searchsorted(self.classes_, learned.y), tuple(self.classes_.tolist())
-        self.table_ = Rows(y, learned.z, labels, self.groups_, learned.weight, share)
-        self._choose(request)
-        return self
+        else:
+            self._fit_bases(learned, learned.z, request)
+            y, labels = np.searchsorted(self.classes_, learned.y), tuple(self.classes_.tolist())
+            self.table_ = Rows(y, learned.z, labels, self.groups_, learned.weight, learned.share)
+            self._choose(request)
 
     def with_budget(self, **changed: Any) -> FrontierClassifier:
         """The same fitted models with another budget, objective or confidence; nothing is refitted.
@@ -236,7 +217,7 @@ class FrontierClassifier(ShippingClassifier):
             f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
             "classifier and keeps no budget.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         if isinstance(self.estimator, str):
             raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
@@ -246,7 +227,7 @@ class FrontierClassifier(ShippingClassifier):
             rows = rows if preparation is None else preparation.transform(rows)
             model = fit_one(model, rows, learned.y, learned.weight)
         unseen = np.zeros((0, len(self.classes_)))
-        self.groups_, self.grouping_ = (), None
+        self.groups_ = ()
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
         self.candidates_ = CandidateTable([], [])
         self.promise_: Mapping[str, Promise] = PromiseTable({})

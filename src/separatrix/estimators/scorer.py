@@ -34,7 +34,7 @@ from separatrix.core.information import conditional_mutual_information
 from separatrix.core.numerics import midpoints
 from separatrix.core.score_tables import area, gap_curve
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping, ShippingClassifier
+from separatrix.estimators.base import Learned, Shipping, ShippingClassifier
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, raw_score, separate, separation_path
 
@@ -105,23 +105,8 @@ class SeparatedScorer(ShippingClassifier):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> SeparatedScorer:
-        """Cross-fit the classifier, then fit the kernel to the out-of-fold scores.
-
-        Args:
-            X, y: rows and labels.
-            sensitive_features: groups; not where `sensitive_columns` names them.
-            sample_weight: weight of each row.
-            groups: who each row is about: one fold each. Not the sensitive groups.
-        """
-        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+    def _fit(self, learned: Learned) -> None:
+        """Cross-fit the classifier, then fit the kernel to the out-of-fold scores."""
         self.classes_ = np.unique(learned.y)
         if learned.z is None:
             raise InputError(
@@ -150,7 +135,6 @@ class SeparatedScorer(ShippingClassifier):
             self.score_ = self._fit_score(labels, codes, z, weight)
         choice = {"maximize": "auroc", "penalty": self.penalty_}
         self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)
-        return self
 
     _weight = Shipping._weight  # the score takes them with the largest as one
 

@@ -18,7 +18,7 @@ from separatrix.core.numbers import one_of
 from separatrix.crossfit.base_models import has_text
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
-from separatrix.estimators.base import ShippingClassifier
+from separatrix.estimators.base import Learned, ShippingClassifier
 from separatrix.methods import Fitted, Lane, Recipe, Sample
 from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import DrawnLabel, PlainRule, Rule
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 @dataclass(eq=False, repr=False)
 class SeparationClassifier(ShippingClassifier):
     """A classifier trained with one method at one trade-off.
+
+    X is a matrix of numbers, or a frame whose text and categories become columns of 0 and 1.
 
     Args:
         trade_off: λ, on the method's own scale; 0 is ERM.
@@ -81,15 +83,11 @@ class SeparationClassifier(ShippingClassifier):
     verbose: bool = False
     random_state: Any = 0
 
-    def fit(
-        self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
-    ) -> SeparationClassifier:
-        """Train on rows X, labels y and groups; several columns of groups are intersected.
-
-        X is a matrix of numbers, or a frame whose text and categories become columns of 0 and 1.
-        """
+    def _fit(self, learned: Learned) -> None:
+        """Train on rows, labels and groups; several columns of groups are intersected."""
         one_of(self.policy, "policy", "deterministic", "randomized")
-        learned = self._learn(X, y, sensitive_features, sample_weight, None)
+        if learned.groups is not None:
+            raise InputError("`groups` is for folds, which a SeparationClassifier has not: leave it out.")
         self.classes_, codes = np.unique(learned.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
@@ -99,9 +97,9 @@ class SeparationClassifier(ShippingClassifier):
                 f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
                 "and controls no violation.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-            self.groups_, self.grouping_, z = (0,), None, np.zeros(len(codes), dtype=np.intp)
+            self.groups_, z = (0,), np.zeros(len(codes), dtype=np.intp)
             # the same model without the penalty
             method, trade_off = "cmi_boosting" if method == "cmi_boosting" else "erm", 0.0
         dense = _dense(learned.rows)
@@ -125,7 +123,6 @@ class SeparationClassifier(ShippingClassifier):
             raise InputError(f"The training of {self.method!r} diverged. Try a smaller `learning_rate`.")
         rule = DrawnLabel() if self.policy == "randomized" else PlainRule(np.ones(size[0]))
         self.predictor_ = self._predictor(self.fitted_, rule)
-        return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
