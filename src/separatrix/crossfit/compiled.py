@@ -29,10 +29,10 @@ def unsound(model: Any) -> str | None:
     """What in a loaded model points outside of it, in words; None where nothing does."""
     owned: set[int] = set()
     for value in _walk(model):
-        for kind, check in _CHECKS:
-            if isinstance(value, kind):
+        for kind, name, check in _CHECKS:
+            if isinstance(value, kind) and (part := getattr(value, name, None)) is not None:
                 try:
-                    sound = check(value, owned)
+                    sound = check(value, part, owned)
                 except (AttributeError, IndexError, KeyError, TypeError, ValueError):
                     sound = False  # a part is missing or of another kind
                 if not sound:
@@ -67,10 +67,7 @@ def _walk(model: Any) -> Iterator[Any]:
                     waiting.append(getattr(value, name))
 
 
-def _sound_tree(model: BaseDecisionTree, owned: set[int]) -> bool:
-    tree = getattr(model, "tree_", None)
-    if tree is None:
-        return True  # not fitted
+def _sound_tree(model: BaseDecisionTree, tree: Any, owned: set[int]) -> bool:
     owned.add(id(tree))
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     inner = np.flatnonzero(left != -1)
@@ -81,11 +78,8 @@ def _sound_tree(model: BaseDecisionTree, owned: set[int]) -> bool:
     return inside and bool(columns.all()) and tree.n_features == model.n_features_in_
 
 
-def _sound_forest(model: BaseForest | BaseGradientBoosting, owned: set[int]) -> bool:
+def _sound_forest(model: BaseForest | BaseGradientBoosting, estimators: Any, owned: set[int]) -> bool:
     """An ensemble looks at its rows once: its trees must have its columns and its outputs."""
-    estimators = getattr(model, "estimators_", None)
-    if estimators is None:
-        return True
     trees = np.ravel(np.asarray(estimators, dtype=object)).tolist()
     if not all(isinstance(tree, BaseDecisionTree) for tree in trees):
         return False
@@ -100,10 +94,7 @@ def _sound_forest(model: BaseForest | BaseGradientBoosting, owned: set[int]) -> 
     return all(tree.tree_.value.shape[1:] == (1, 1) for tree in trees)
 
 
-def _sound_boosting(model: BaseHistGradientBoosting, owned: set[int]) -> bool:
-    predictors = getattr(model, "_predictors", None)
-    if predictors is None:
-        return True
+def _sound_boosting(model: BaseHistGradientBoosting, predictors: Any, owned: set[int]) -> bool:
     mapper, features = model._bin_mapper, int(model.n_features_in_)
     categorical = np.asarray(mapper.is_categorical_)
     if categorical.shape != (features,) or not _sound_preprocessor(model, features):
@@ -150,10 +141,7 @@ def sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
     return bool(levels.all()) and right_kind
 
 
-def _sound_libsvm(model: BaseLibSVM, owned: set[int]) -> bool:
-    vectors = getattr(model, "support_vectors_", None)
-    if vectors is None:
-        return True
+def _sound_libsvm(model: BaseLibSVM, vectors: Any, owned: set[int]) -> bool:
     counts = np.asarray(model._n_support)
     classes = len(counts) if model._impl in ("c_svc", "nu_svc") else 2
     pairs = classes * (classes - 1) // 2
@@ -174,15 +162,16 @@ def _sound_libsvm(model: BaseLibSVM, owned: set[int]) -> bool:
     return bool(numbers and sizes and shapes and all(probabilities))
 
 
-def _sound_sparse(matrix: Any, owned: set[int]) -> bool:
+def _sound_sparse(matrix: Any, shape: Any, owned: set[int]) -> bool:
     matrix.check_format(full_check=True)  # other formats than rows and columns have none
     return True
 
 
-_CHECKS: list[tuple[Any, Callable[[Any, set[int]], bool]]] = [
-    (BaseDecisionTree, _sound_tree),
-    (BaseForest | BaseGradientBoosting, _sound_forest),
-    (BaseHistGradientBoosting, _sound_boosting),
-    (BaseLibSVM, _sound_libsvm),
-    (sparse.sparray | sparse.spmatrix, _sound_sparse),
+# what is looked at, the part without which it is not fitted, and whether that part is sound
+_CHECKS: list[tuple[Any, str, Callable[[Any, Any, set[int]], bool]]] = [
+    (BaseDecisionTree, "tree_", _sound_tree),
+    (BaseForest | BaseGradientBoosting, "estimators_", _sound_forest),
+    (BaseHistGradientBoosting, "_predictors", _sound_boosting),
+    (BaseLibSVM, "support_vectors_", _sound_libsvm),
+    (sparse.sparray | sparse.spmatrix, "shape", _sound_sparse),
 ]
