@@ -61,29 +61,6 @@ def staircase(violation: ArrayLike, utility: ArrayLike, levels: ArrayLike) -> Ar
     return np.r_[np.nan, u[front]][place]
 
 
-def rising(values: Array, upper: Array) -> tuple[Index, Array]:
-    """Values and bounds of rising budgets, repaired: a stricter rule serves every looser budget.
-
-    Args:
-        values: of the rule found for each budget.
-        upper: of any rule within each budget; NaN where nothing is proven.
-
-    Returns:
-        For each budget the index of the best rule up to it, and the bounds: a looser budget's
-        bound holds for a stricter one, and none is below its value.
-
-    >>> order, upper = rising(np.array([1.0, 3.0, 2.0]), np.array([2.0, 4.0, 3.0]))
-    >>> order, upper
-    (array([0, 1, 1]), array([2., 3., 3.]))
-    """
-    order = np.arange(len(values))
-    for j in range(1, len(values)):
-        if values[order[j - 1]] > values[order[j]]:
-            order[j] = order[j - 1]
-    upper = np.minimum.accumulate(upper[::-1])[::-1]
-    return order, np.maximum(upper, values[order])
-
-
 @dataclass(frozen=True, eq=False)
 class Envelope:
     r"""The smallest concave non-decreasing curve above a set of points.

@@ -181,7 +181,7 @@ class FrontierClassifier(ShippingClassifier):
         if isinstance(rule, PlainRule) and len(self.classes_) == 2:
             rows.append(("everyone", rule.threshold, 1.0, 0.0))
         elif isinstance(rule, ThresholdChannel) and self.table_ is not None:
-            q = rule.predict_proba(self.scores_, sensitive_features=Coded(self.table_.z, self.groups_))
+            q = rule.law(self.scores_, Coded(self.table_.z, self.groups_))
             coin = (q.max(1) < 1.0 - 1e-12).astype(float)
             n = np.bincount(self.table_.z, minlength=len(self.groups_))
             share = np.bincount(self.table_.z, coin, len(self.groups_)) / np.maximum(n, 1)

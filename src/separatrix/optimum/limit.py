@@ -28,7 +28,7 @@ from separatrix.columns.groups import as_groups, group_name
 from separatrix.columns.readers import in_engine, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.envelope import Envelope, concave_envelope, rising
+from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.measures import BUDGETS, CRITERIA, METRICS, budget_for, budget_named
 from separatrix.core.numbers import as_floats, not_negative, one_number, whole_number
@@ -38,7 +38,7 @@ from separatrix.optimum.multiclass.column_generation import ColumnSolver
 from separatrix.optimum.multiclass.dual import LabelDual
 from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.optimum.roc.decisions import RocSolver, group_curves, histogram_curves
-from separatrix.optimum.rules import Rule, Solution, Solver
+from separatrix.optimum.rules import Rule, Solution, Solver, rising
 from separatrix.report.figures import new_axes, root_scale
 from separatrix.report.table import Table
 from separatrix.report.words import WIDTH, wrapped

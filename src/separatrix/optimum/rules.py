@@ -130,6 +130,29 @@ class Solver(Protocol):
         """Levels from the strictest to what the best rule without a budget uses."""
 
 
+def rising(values: Array, upper: Array) -> tuple[NDArray[np.intp], Array]:
+    """Values and bounds of rising budgets, repaired: a stricter rule serves every looser budget.
+
+    Args:
+        values: of the rule found for each budget.
+        upper: of any rule within each budget; NaN where nothing is proven.
+
+    Returns:
+        For each budget the index of the best rule up to it, and the bounds: a looser budget's
+        bound holds for a stricter one, and none is below its value.
+
+    >>> order, upper = rising(np.array([1.0, 3.0, 2.0]), np.array([2.0, 4.0, 3.0]))
+    >>> order, upper
+    (array([0, 1, 1]), array([2., 3., 3.]))
+    """
+    order = np.arange(len(values))
+    for j in range(1, len(values)):
+        if values[order[j - 1]] > values[order[j]]:
+            order[j] = order[j - 1]
+    upper = np.minimum.accumulate(upper[::-1])[::-1]
+    return order, np.maximum(upper, values[order])
+
+
 def zeros_and_ones(p: Array) -> bool:
     """Whether probabilities leave nothing to chance; a solver leaves its last digits in them.
 
@@ -264,7 +287,8 @@ class ThresholdChannel(Rule):
         >>> c.predict_proba([0.7, 0.6, 0.6], sensitive_features=[0, 0, 1])[:, 1]
         array([1.  , 0.  , 0.25])
         """
-        s = binary_score(scores)
+        p = np.asarray(scores, dtype=np.float64)
+        s = p if p.ndim == 1 else p[:, 1] / (p[:, 0] + p[:, 1])
         codes = group_codes(groups, self.groups, len(s), "sensitive_features")
         q = np.zeros(len(s))
         for k, (thresholds, levels) in enumerate(zip(self.thresholds, self.levels, strict=True)):
@@ -272,6 +296,10 @@ class ThresholdChannel(Rule):
             first = np.searchsorted(-thresholds, -s[rows], side="left")
             q[rows] = np.r_[levels, 0.0][first]
         return np.stack([1.0 - q, q], axis=1)
+
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any = None) -> Array:
+        """`law` of scores that are looked at first."""
+        return self.law(binary_score(scores), sensitive_features)
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`: padded to one array each."""

@@ -220,8 +220,7 @@ class Decisions(Procedure):
         if isinstance(rule.rule, BlindRule):
             joint = scores.reshape(len(scores), *rule.rule.columns.shape[2:])
             return np.asarray(rule.rule.predict_proba(joint))
-        coded = Coded(z, rule.rule.groups)
-        return np.asarray(rule.rule.predict_proba(scores, sensitive_features=coded))
+        return np.asarray(rule.rule.law(scores, Coded(z, rule.rule.groups)))
 
     def _used(self, name: str, scores: Array, rows: Rows, rule: PromisedRule) -> float:
         """What a rule is expected to use of another budget on unseen rows."""

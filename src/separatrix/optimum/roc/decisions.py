@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
-from separatrix.core.envelope import rising
 from separatrix.core.measures import budget_named
 from separatrix.core.numerics import rows_by_code
 from separatrix.errors import InputError
@@ -33,7 +32,7 @@ from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
 from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
-from separatrix.optimum.rules import Solution, ThresholdChannel
+from separatrix.optimum.rules import Solution, ThresholdChannel, rising
 
 Array = NDArray[np.float64]
 _SHARE_GAP = 1e-6
