@@ -28,9 +28,9 @@ def fitted(data):
 
 @pytest.fixture(scope="session")
 def single(data, fitted):
+    from separatrix.crossfit.base_models import Base
     from separatrix.optimum.rules import DrawnLabel
-    from separatrix.predictor.branch import Base, Branch
-    from separatrix.predictor.predictor import Predictor
+    from separatrix.predictor.predictor import Branch, Predictor
 
     return Predictor(
         data.labels,
@@ -44,7 +44,7 @@ def single(data, fitted):
 
 @pytest.fixture(scope="session")
 def mixture(single, fitted):
-    from separatrix.predictor.branch import Base
+    from separatrix.crossfit.base_models import Base
 
     second = replace(single.branches[0], base=Base.from_lane("cmi", 0.9, fitted, 1))
     return replace(single, branches=(*single.branches, second), weights=(0.3, 0.7))

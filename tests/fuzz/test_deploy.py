@@ -14,10 +14,10 @@ import separatrix as sx
 from fuzzing import SEEDS, cases, finite, seldom, told
 from people import people
 from separatrix import datasets
+from separatrix.crossfit.base_models import Base
 from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import DrawnLabel, OneThreshold
-from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 
 pytestmark = pytest.mark.slow
 SECRET = "kept by the operator, not in the model"

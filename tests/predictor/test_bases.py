@@ -10,11 +10,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from separatrix.crossfit.array_models import BoostedTrees, Logistic
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import DataError, InputError
 from separatrix.optimum.rules import PlainRule
-from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.models import file_ending, model_bytes, model_digest, model_from_bytes
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 
 skops = pytest.importorskip("skops.io")
 

@@ -16,10 +16,11 @@ from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from people import people
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.optimum.rules import OneThreshold, PlainRule
-from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.folder import Content, manifest_text
+from separatrix.predictor.predictor import Branch
 
 
 class Bomb:

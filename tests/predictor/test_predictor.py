@@ -12,10 +12,10 @@ from scipy.stats import chi2_contingency, kstest
 
 from people import people
 from separatrix.columns.draws import uniforms
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import InputError
 from separatrix.optimum.rules import DrawnLabel, OneThreshold
-from separatrix.predictor.branch import Base, Branch, policy_rule
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor, policy_rule
 from separatrix.theory import conditional_mutual_information, mutual_information
 
 SALT = "kept by the operator, not in the model"

@@ -11,12 +11,12 @@ import pytest
 
 import separatrix as sx
 from separatrix import datasets, methods
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.optimum.rules import DrawnLabel
-from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.folder import manifest_text
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 from separatrix.production.streaming import predict_file
 
 pytest.importorskip("torch")

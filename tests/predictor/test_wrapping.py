@@ -15,11 +15,11 @@ from sklearn.preprocessing import OneHotEncoder
 import separatrix as sx
 from people import people
 from separatrix.crossfit.array_models import Logistic
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import InputError
 from separatrix.estimators.frontier import FrontierClassifier
 from separatrix.optimum.rules import ThresholdChannel
-from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 
 pytest.importorskip("skops")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -25,17 +26,23 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from separatrix import methods
 from separatrix.columns.frames import as_frame, column_names, named_columns
 from separatrix.columns.scores import check_posteriors, quantity_column
 from separatrix.columns.values import as_array, objects
 from separatrix.crossfit.array_models import ArrayModel, BoostedTrees, Logistic, Network
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.methods import Fitted, Stack
 from separatrix.optimum.rules import check_joint
 
 Array = NDArray[np.float64]
 _FIRST = 500  # rows that a column is compared on before all of them are
 _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
 
+# what a base model is asked for, by what it reads
+READS = {
+    "x": "predict_proba", "xz": "predict_proba", "joint": "joint_proba", "value": "predict",
+}  # fmt: skip
 NAMES = {  # in words
     "trees": "boosted trees", "logistic": "logistic regression", "network": "network"
 }  # fmt: skip
@@ -200,6 +207,81 @@ def _predictions(model: Any, X: Any) -> Array:
             "as sklearn.ensemble.HistGradientBoostingRegressor."
         )
     return quantity_column(np.ravel(model.predict(X)), "predictions")
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A fitted model, and what it says about a row: its scores.
+
+    Args:
+        model: a classifier, a `JointModel`, a regressor, or a trained method; None where the rows
+            are the scores themselves.
+        reads: "x", the rows; "xz", the rows and the group, of a classifier as one column per group
+            in front of them; "joint", the rows, of which it says q(y, z | x); "value", the rows, of
+            which it predicts a number.
+        left_out: places of the columns of a matrix that the model does not see.
+        method, trade_off: of a trained method, its file in `methods/` and its λ; "" for others.
+        lane: of a trained method, which of its lanes.
+    """
+
+    model: Any
+    reads: str = "x"
+    left_out: tuple[int, ...] = ()
+    method: str = ""
+    trade_off: float = 0.0
+    lane: int = 0
+
+    def __post_init__(self) -> None:
+        if self.reads not in READS:
+            raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
+        if not np.isfinite(self.trade_off) or min(self.lane, *self.left_out, 0) < 0:
+            raise InputError(
+                f"λ must be finite and places not negative, got {self.trade_off}, {self.lane}, {self.left_out}."
+            )
+        if self.method and (status := self.model.status[self.lane]) != "ok":
+            raise InputError(f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict.")
+
+    @classmethod
+    def from_lane(cls, method: str, trade_off: float, fitted: Fitted, lane: int = 0) -> Base:
+        """One lane of a trained method, and no more than its own part of a stack of models."""
+        reads = "xz"
+        if isinstance(fitted, Stack):
+            fitted, lane, reads = fitted[[lane]], 0, "xz" if fitted.n_groups else "x"
+        return cls(fitted, reads, (), method, float(trade_off), lane)
+
+    def check(self, labels: int) -> None:
+        """Refuse, with a `ValueError`, a model that does not do what its file is for."""
+        if self.method not in ("", *methods.names()):
+            raise ValueError(f"there is no method {self.method!r}")
+        asked = "posteriors" if self.method else READS[self.reads]
+        classifier = hasattr(self.model, "predict_proba")
+        if not callable(getattr(self.model, asked, None)) or (asked == "predict" and classifier):
+            raise ValueError(f"a {type(self.model).__name__} is no model for {asked!r}")
+        if asked == "predict_proba":
+            classes = np.asarray(getattr(self.model, "classes_", ()))
+            codes = classes.dtype.kind in "iub" and len(classes) > 0  # some may be unseen
+            if len(classes) != labels and not (codes and {*classes.tolist()} <= {*range(labels)}):
+                raise ValueError(f"its model was not fitted to the {labels} labels")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the model reads by name; none of a matrix."""
+        return tuple(map(str, getattr(self.model, "feature_names_in_", ())))
+
+    def scores(self, rows: Any, z: NDArray[Any] | None, shape: tuple[int, int]) -> Array:
+        """P(y | x) (n, labels), q(y, z | x) (n, labels, groups), or predicted numbers (n,).
+
+        Args:
+            rows: as the model takes them.
+            z: codes of the groups, where it reads them.
+            shape: how many labels and groups there are.
+        """
+        if self.method:
+            return np.asarray(self.model.posteriors(rows, z)[self.lane], dtype=np.float64)
+        if self.reads == "xz":
+            assert z is not None
+            rows = with_group(rows, z, shape[1])
+        return scores_of(self.model, rows, self.reads, shape)
 
 
 class JointModel(BaseEstimator):

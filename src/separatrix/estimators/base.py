@@ -30,13 +30,12 @@ from separatrix.columns.frames import as_frame, named_columns
 from separatrix.columns.groups import Grouping, bin_labels, edges_of, group_columns, intersect
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Levels, check_lengths, encode, refuse_missing, row_numbers
-from separatrix.crossfit.base_models import as_rows, by_name, has_text, holding_columns, listed_names, some_rows
+from separatrix.crossfit.base_models import Base, as_rows, by_name, has_text, holding_columns, listed_names, some_rows
 from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Rule
-from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.decision_log import Drawn
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 
 Array = NDArray[np.float64]
 _WHOLE = 2.0**53  # floats tell whole numbers apart up to here

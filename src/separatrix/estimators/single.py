@@ -15,15 +15,14 @@ from sklearn.utils.validation import validate_data
 
 from separatrix import datasets, methods
 from separatrix.core.numbers import one_of
-from separatrix.crossfit.base_models import has_text
+from separatrix.crossfit.base_models import Base, has_text
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
 from separatrix.estimators.base import Learned, ShippingClassifier
 from separatrix.methods import Fitted, Lane, Recipe, Sample
 from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import DrawnLabel, PlainRule, Rule
-from separatrix.predictor.branch import Base, Branch, policy_rule
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor, policy_rule
 
 Array = NDArray[np.float64]
 

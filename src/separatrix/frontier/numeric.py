@@ -28,6 +28,7 @@ from separatrix.columns.values import Levels, check_lengths
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.measures import label_of
 from separatrix.core.numbers import not_negative
+from separatrix.crossfit.base_models import Base
 from separatrix.crossfit.nested import plan_fits
 from separatrix.datasets import Preprocessing
 from separatrix.errors import DataError, InfeasibleError, InputError
@@ -47,8 +48,7 @@ from separatrix.optimum.scores.align import (
     least_penalty,
     outcome,
 )
-from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor
 from separatrix.procedure.promise import tightened
 from separatrix.report.figures import blank_figure, figure_bytes, new_axes, write_figure
 from separatrix.report.page import render_template

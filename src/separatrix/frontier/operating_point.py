@@ -22,14 +22,14 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import CRITERIA, METRICS, label_of
+from separatrix.crossfit.base_models import Base
 from separatrix.errors import InputError
 from separatrix.frontier.base_models import JOINT, KEPT, LABELS, WITHOUT
 from separatrix.frontier.store import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Mixture
 from separatrix.optimum.rules import DrawnLabel, PlainRule
-from separatrix.predictor.branch import Base, Branch, policy_rule
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Branch, Predictor, policy_rule
 from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.words import constant_text, estimate_text, is_constant, majority, recognised, wrapped

@@ -14,8 +14,7 @@ from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
-    from separatrix.predictor.branch import Branch
-    from separatrix.predictor.predictor import Predictor
+    from separatrix.predictor.predictor import Branch, Predictor
 
 CARD = "MODEL_CARD.md"
 _RULES = {

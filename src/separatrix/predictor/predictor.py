@@ -24,16 +24,29 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
 from separatrix.columns.groups import Grouping, from_plain, group_codes
-from separatrix.columns.values import Levels, as_levels, check_lengths, listed, objects
+from separatrix.columns.values import Coded, Levels, as_levels, check_lengths, listed, objects
 from separatrix.core.counts import CountTable
-from separatrix.crossfit.base_models import without_columns
+from separatrix.crossfit.base_models import Base, without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import as_path, read_whole
-from separatrix.optimum.rules import Score
-from separatrix.optimum.scores.align import attribute
+from separatrix.methods import POLICIES
+from separatrix.nn.networks import Networks
+from separatrix.optimum.rules import (
+    BlindRule,
+    DrawnLabel,
+    HardMixture,
+    OneThreshold,
+    PlainRule,
+    Rule,
+    Score,
+    SoftmaxChannel,
+    ThresholdChannel,
+)
+from separatrix.optimum.scores.align import AlignedScore, attribute
+from separatrix.optimum.scores.blind_scores import BlindScore
+from separatrix.optimum.scores.separated import SeparatedScore
 from separatrix.predictor import decision_log
-from separatrix.predictor.branch import RULES, Base, Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.folder import (
     BASE,
@@ -51,6 +64,87 @@ from separatrix.predictor.models import checked_arrays, model_from_bytes
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
+
+
+# the rules that a predictor may hold, by their names in its folder
+_KINDS: tuple[type[Rule], ...] = (
+    PlainRule, OneThreshold, DrawnLabel, ThresholdChannel, SoftmaxChannel, HardMixture, BlindRule,
+    SeparatedScore, BlindScore, AlignedScore,
+)  # fmt: skip
+RULES: dict[str, type[Rule]] = {rule.kind: rule for rule in _KINDS}
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """One model and the rule on its scores.
+
+    Args:
+        base: the model.
+        rule: from its scores, and the group where it needs it, to P(U | …).
+    """
+
+    base: Base
+    rule: Rule
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether it needs to know the group."""
+        return self.base.reads == "xz" or self.rule.uses_groups
+
+    def law(self, scores: Array, z: Codes | None) -> Array:
+        """P(U = u | x, z), array (n, U): zeros and ones where no coin is thrown."""
+        law = self.rule.law(scores, self._groups(z))
+        # a solver leaves its last digits in levels of zero and one
+        return np.eye(law.shape[1])[law.argmax(1)] if self._decides else law
+
+    def drawn(self, scores: Array, z: Codes | None, coin: Array) -> Array:
+        """The score (n,), of a rule that is one, for given coins (n,)."""
+        assert isinstance(self.rule, Score)
+        coin = np.full(len(coin), 0.5) if self.rule.certain else coin
+        return self.rule.drawn(scores, coin, sensitive_features=self._groups(z))
+
+    def check(self, labels: int, groups: int, width: int | None) -> None:
+        """Refuse, with a `ValueError`, a branch that answers a made-up row of a group with no law.
+
+        Only a trained method says how many columns it takes; other models are not asked, but their
+        rules are.
+
+        Args:
+            labels, groups: how many there are.
+            width: columns of the matrix, where they are known.
+        """
+        self.base.check(labels)
+        self.rule.check()
+        base, z = self.base, np.arange(max(groups, 1))  # a blind rule may not know any group
+        known = z if self.uses_groups else None
+        shape: dict[str, tuple[int, ...]] = {"value": (), "joint": (labels, groups)}
+        values = shape.get(base.reads, (labels,))
+        scores = np.full((len(z), *values), 1.0 / np.prod(values))
+        if isinstance(base.model, Networks):
+            if width not in (None, base.model.width):
+                raise ValueError(f"`X` must have the {base.model.width} columns of training")
+            width = base.model.width
+        if base.method and width is None:
+            return  # only the rows themselves say how many columns they have
+        if base.method:
+            with np.errstate(all="ignore"):
+                scores = base.scores(np.zeros((len(z), width)), known, (labels, groups))
+        law = self.law(scores, known)
+        if law.shape != (len(z), law.shape[-1] if isinstance(self.rule, Score) else labels):
+            raise ValueError(f"its law has the shape {law.shape} for {labels} labels")
+        if not np.isfinite(law).all() or (law < 0).any() or abs(law.sum(1) - 1.0).max() > 1e-4:
+            raise ValueError("its posteriors are no probabilities")
+
+    @property
+    def _decides(self) -> bool:
+        return self.rule.certain and not isinstance(self.rule, Score)
+
+    def _groups(self, z: Codes | None) -> Any:
+        """The groups of codes as the rule names them; numbers of a numeric attribute stay."""
+        if z is None or not self.rule.uses_groups:
+            return None
+        names = getattr(self.rule, "groups", ())
+        return Coded(z, names) if names else z
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,6 +494,24 @@ class Predictor:
             sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
         """
         return save(self, as_path(folder, "folder"), sign_key)
+
+
+def policy_rule(policy: str, labels: int, threshold: float = np.nan) -> Rule:
+    """The rule of a trained method's policy.
+
+    Args:
+        policy: "randomized" draws the label from the posterior; "deterministic" takes the second of
+            two labels where its posterior exceeds the threshold, else the most probable one.
+        labels: how many there are.
+        threshold: of two labels; NaN for one half.
+    """
+    if policy == "randomized":
+        return DrawnLabel()
+    if policy != "deterministic":
+        raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {policy!r}.")
+    if labels > 2:
+        return PlainRule(np.ones(labels))
+    return OneThreshold(0.5 if np.isnan(threshold) else float(threshold))
 
 
 def load(folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | None = None) -> Predictor:
