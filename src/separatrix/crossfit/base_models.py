@@ -30,6 +30,7 @@ from separatrix import methods
 from separatrix.columns.frames import as_frame, column_names, named_columns
 from separatrix.columns.scores import check_posteriors, quantity_column
 from separatrix.columns.values import as_array, objects
+from separatrix.core.numbers import as_floats
 from separatrix.crossfit.array_models import ArrayModel, BoostedTrees, Logistic, Network
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.methods import Fitted, Stack
@@ -186,10 +187,7 @@ def posteriors(model: Any, X: Any, n_labels: int) -> Array:
 
 def _as_posteriors(X: Any, n_labels: int) -> Array:
     """Probabilities (n, K) from an array of them, or from one column for two labels."""
-    try:
-        q = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`X` must be probabilities, since no model makes them: {error}.") from error
+    q = as_floats(X, "X")
     if q.ndim == 2 and q.shape[1] == 1:
         q = q[:, 0]
     if q.ndim == 1 and n_labels == 2:

@@ -348,6 +348,18 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
 
+    def _label_codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        """The code of each row's label; sets `classes_`."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if (count := len(self.classes_)) < 2:
+            plural = "" if count else "es: it is empty"
+            raise InputError(f"A classifier needs at least two labels; this data has {count} class{plural}.")
+        return codes
+
+    def _without_groups(self, what: str) -> None:
+        name = type(self).__name__
+        warnings.warn(f"{name} was fitted without `sensitive_features`: it is {what}.", UserWarning, stacklevel=5)
+
     def _weight(self, sample_weight: Any, n: int) -> Array:
         """As they are, since a penalised classifier may not be indifferent to their scale."""
         return np.asarray(_check_sample_weight(sample_weight, np.empty(n), ensure_non_negative=True))

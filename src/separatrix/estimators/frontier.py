@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -112,19 +111,14 @@ class FrontierClassifier(ShippingClassifier):
     def _fit(self, learned: Learned) -> None:
         """Cross-fit the candidates' models, measure the candidates, and choose."""
         request = self._request()
-        self.classes_ = np.unique(learned.y)
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
-                f"{'' if len(self.classes_) else 'es: it is empty'}."
-            )
+        y = self._label_codes(learned.y)
         self.bases_: dict[str, CrossFit | str] = {}  # by candidate: its base model, or why there is none
         self.table_: Rows | None = None
         if learned.z is None:
             self._fit_plain(learned, request)
         else:
             self._fit_bases(learned, learned.z, request)
-            y, labels = np.searchsorted(self.classes_, learned.y), tuple(self.classes_.tolist())
+            labels = tuple(self.classes_.tolist())
             self.table_ = Rows(y, learned.z, labels, self.groups_, learned.weight, learned.share)
             self._choose(request)
 
@@ -213,12 +207,7 @@ class FrontierClassifier(ShippingClassifier):
         return request
 
     def _fit_plain(self, learned: Learned, request: Request) -> None:
-        warnings.warn(
-            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
-            "classifier and keeps no budget.",
-            UserWarning,
-            stacklevel=4,
-        )
+        self._without_groups("the plain classifier and keeps no budget")
         if isinstance(self.estimator, str):
             raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
         model, rows, preparation = self.estimator, learned.rows, None

@@ -107,20 +107,17 @@ class SeparatedScorer(ShippingClassifier):
 
     def _fit(self, learned: Learned) -> None:
         """Cross-fit the classifier, then fit the kernel to the out-of-fold scores."""
-        self.classes_ = np.unique(learned.y)
-        if learned.z is None:
+        codes, labels, z, weight = self._label_codes(learned.y), learned.y, learned.z, learned.weight
+        if z is None:
             raise InputError(
                 "A separated score needs groups: pass `sensitive_features`, or name columns of X "
                 "by `sensitive_columns`."
             )
         if len(self.classes_) != 2:
-            many = "1 class" if len(self.classes_) == 1 else f"{len(self.classes_)} classes"
             raise InputError(
                 "Only binary classification is supported: a separated score is for two labels; "
-                f"`y` has {many} ({listed(self.classes_.tolist())})."
+                f"`y` has {len(self.classes_)} classes ({listed(self.classes_.tolist())})."
             )
-        labels, z, weight = learned.y, learned.z, learned.weight
-        codes = np.searchsorted(self.classes_, labels)
         self.penalty_: float | str | None
         self.score_: SeparatedScore | BlindScore
         if self.blind:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -87,17 +86,10 @@ class SeparationClassifier(ShippingClassifier):
         one_of(self.policy, "policy", "deterministic", "randomized")
         if learned.groups is not None:
             raise InputError("`groups` is for folds, which a SeparationClassifier has not: leave it out.")
-        self.classes_, codes = np.unique(learned.y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
+        codes = self._label_codes(learned.y)
         method, trade_off, z = self.method, self.trade_off, learned.z
         if z is None:
-            warnings.warn(
-                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
-                "and controls no violation.",
-                UserWarning,
-                stacklevel=3,
-            )
+            self._without_groups("plain ERM and controls no violation")
             self.groups_, z = (0,), np.zeros(len(codes), dtype=np.intp)
             # the same model without the penalty
             method, trade_off = "cmi_boosting" if method == "cmi_boosting" else "erm", 0.0
@@ -111,7 +103,7 @@ class SeparationClassifier(ShippingClassifier):
         size = len(self.classes_), len(self.groups_)
         self.fitted_ = methods.fit(
             method,
-            Sample(self._scaled(dense), codes.astype(np.intp), z, *size, learned.weight),
+            Sample(self._scaled(dense), codes, z, *size, learned.weight),
             [Lane(trade_off, None, seed_from(self.random_state))],
             recipe=self._recipe(),
             use_sensitive=bool(self.use_sensitive and learned.z is not None),
