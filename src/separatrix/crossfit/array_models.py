@@ -223,12 +223,8 @@ def _standardised(rows: Matrix, mean: Array, scale: Array) -> Array:
 
 def _recipe(rows: int) -> Recipe:
     """About eight epochs, at least 100 updates; few rows get a smaller network and batches."""
-    common: dict[str, Any] = {
-        "epochs": 8, "min_steps": 100, "learning_rate": 3e-3, "cosine": True, "piecewise_linear": 8
-    }  # fmt: skip
-    if rows < 1_500:
-        return Recipe(hidden=(32,), batch=128, **(common | {"piecewise_linear": 0}))
-    return Recipe(**common)
+    size: dict[str, Any] = {"hidden": (32,), "batch": 128} if rows < 1_500 else {"piecewise_linear": 8}
+    return Recipe(epochs=8, min_steps=100, learning_rate=3e-3, cosine=True, **size)
 
 
 class BoostedTrees(ArrayModel):

@@ -338,31 +338,28 @@ class Predictor:
         """The branch of each row (n,), from the first of its coins."""
         return np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
 
-    @property
-    def purposes(self) -> tuple[str, ...]:
-        """What its coins decide; without branches their coin decides nothing and is not thrown."""
-        branch = ("branch",) if len(self.branches) > 1 else ()
-        return *branch, "level" if self.is_score else "label"
+    def coins(self, n: int, *, first: int = 0, **draws: Any) -> Array:
+        """Two coins per row (n, 2), of the branch and of the label or the level.
 
-    def coins(
-        self,
-        n: int,
-        *,
-        random_state: int | Unset | None = UNSET,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
-        first: int = 0,
-    ) -> Array:
-        """Two coins per row (n, 2), of the branch and of the label or the level, as in `predict`.
+        Zeros where this model throws none; without branches their coin is not thrown.
 
-        Zeros where this model throws none. With a seed `first` is the place of the first row.
+        Args:
+            n: the number of rows.
+            first: with a seed, the place of the first row.
+            draws: `random_state`, or `ids` and `salt`, as in `predict`.
         """
         if not self.randomized:
             return np.zeros((n, 2))
-        self.check_key(salt)
-        model = b"" if ids is None else bytes.fromhex(self.model_hash)
-        how: dict[str, Any] = {"random_state": random_state, "ids": ids, "salt": salt}
-        thrown = uniforms(n, self.purposes, **how, model=model, first=first)
+        salt = draws.get("salt")
+        if self.key_id is not None and salt is not None and key_id(salt) != self.key_id:
+            raise InputError(
+                f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
+                "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
+            )
+        value = "level" if self.is_score else "label"
+        purposes = ("branch", value) if len(self.branches) > 1 else (value,)
+        model = b"" if draws.get("ids") is None else bytes.fromhex(self.model_hash)
+        thrown = uniforms(n, purposes, **draws, model=model, first=first)
         return np.column_stack([np.zeros(n), thrown])[:, -2:]
 
     @cached_property
@@ -373,14 +370,6 @@ class Predictor:
     def with_key(self, salt: str | bytes) -> Predictor:
         """The same predictor bound to one secret; draws with another one are then refused."""
         return replace(self, key_id=key_id(salt))
-
-    def check_key(self, salt: str | bytes | None) -> None:
-        """Refuse a secret other than the one of `with_key`."""
-        if self.key_id is not None and salt is not None and key_id(salt) != self.key_id:
-            raise InputError(
-                f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
-                "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
-            )
 
     def replay(
         self,
