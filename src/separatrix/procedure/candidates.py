@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,30 +174,24 @@ def candidates(
         rows: labels, groups and weights.
         request: with budgets for the rules, if there are any.
     """
-    found, aim = [], request.maximize
-    assert isinstance(aim, str | Cost)
-    for name, reason in reasons.items():
-        if reason:
-            found.append(Candidate.impossible(name, reason))
-        elif name in ("plain", "without the group"):
-            found.append(_measured(name, measure(name, Plain(aim)), rows, request))
-        else:
-            found.append(_solved(name, measure, rows, request))
-    return found
-
-
-def _solved(name: str, measure: Callable[[str, Procedure], Measured], rows: Rows, request: Request) -> Candidate:
-    """A rule for the budgets of the request, or the reason why there is none."""
     aim: Any = request.maximize
 
-    def solve(budgets: Mapping[str, float]) -> Candidate:
+    def solve(name: str, budgets: Mapping[str, float]) -> Candidate:
         rule = Decisions(aim, budgets, request.blind, confidence=request.confidence)
-        return replace(_measured(name, measure(name, rule), rows, request), solve=solve)
+        found = _measured(name, measure(name, rule), rows, request)
+        return replace(found, solve=partial(solve, name))
 
-    try:
-        return solve(request.budgets)
-    except InfeasibleError as error:
-        return Candidate.impossible(name, error)
+    def found(name: str, reason: str) -> Candidate:
+        if reason:
+            return Candidate.impossible(name, reason)
+        if name in ("plain", "without the group"):
+            return _measured(name, measure(name, Plain(aim)), rows, request)
+        try:
+            return solve(name, request.budgets)
+        except InfeasibleError as error:
+            return Candidate.impossible(name, error)
+
+    return [found(name, reason) for name, reason in reasons.items()]
 
 
 def _measured(name: str, found: Measured, rows: Rows, request: Request) -> Candidate:
