@@ -232,11 +232,9 @@ class Shipping(ABC):
             )
         return rows
 
+    @abstractmethod
     def _target(self, y: Any) -> NDArray[Any]:
-        """The labels (n,), none missing and none infinite."""
-        labels = np.asarray(_check_y(y, estimator=self))
-        check_labels(labels)
-        return labels
+        """The checked outcomes (n,)."""
 
     def _weight(self, sample_weight: Any, n: int) -> Array:
         return check_weight(sample_weight, n)
@@ -311,21 +309,14 @@ class Shipping(ABC):
         rows, z = self._seen(X, sensitive_features)
         return np.asarray(self.predictor_.laws(self.predictor_.scores(rows, z), z)[0])
 
-    def _drawn(
-        self,
-        X: Any,
-        sensitive_features: Any,
-        random_state: Any = UNSET,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
-    ) -> Drawn:
-        """Decisions or scores; without identities or a seed the coins are those of the own seed."""
-        if ids is None and salt is None and isinstance(random_state, Unset):
+    def _drawn(self, X: Any, sensitive_features: Any, random_state: Any = UNSET, **person: Any) -> Drawn:
+        """Decisions or scores; without `ids`, `salt` or a seed the coins are those of the own seed."""
+        if isinstance(random_state, Unset) and all(one is None for one in person.values()):
             random_state = self.random_state
         if not isinstance(random_state, int | np.integer | Unset | None):
             random_state = seed_from(random_state)
         rows, z = self._seen(X, sensitive_features)
-        coins = self.predictor_.coins(_num_samples(rows), random_state=random_state, ids=ids, salt=salt)
+        coins = self.predictor_.coins(_num_samples(rows), random_state=random_state, **person)
         return self.predictor_.decided(rows, z, coins)
 
     def __sklearn_tags__(self) -> Any:
@@ -348,6 +339,20 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
 
+    def _target(self, y: Any) -> NDArray[Any]:
+        """The labels (n,), none missing and none infinite; measurements are refused."""
+        labels: NDArray[Any] = np.asarray(_check_y(y, estimator=self))
+        if labels.dtype.kind in "mM":
+            refuse_missing(np.isnat(labels), "y")
+        wide = labels.dtype.kind == "f" and labels.dtype.itemsize > 2
+        if wide and (large := np.abs(labels) > _WHOLE).any():
+            raise InputError(
+                f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
+                "or whole numbers below 2^53."
+            )
+        check_classification_targets(labels)
+        return labels
+
     def _label_codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """The code of each row's label; sets `classes_`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -358,7 +363,7 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
 
     def _without_groups(self, what: str) -> None:
         name = type(self).__name__
-        warnings.warn(f"{name} was fitted without `sensitive_features`: it is {what}.", UserWarning, stacklevel=5)
+        warnings.warn(f"{name} was fitted without `sensitive_features`: it is {what}.", UserWarning, stacklevel=4)
 
     def _weight(self, sample_weight: Any, n: int) -> Array:
         """As they are, since a penalised classifier may not be indifferent to their scale."""
@@ -381,18 +386,5 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
                 classifier's own, where None throws fresh ones at every call.
             ids, salt: one identity per row and a secret: a person always gets the same coin.
         """
-        found = self._drawn(X, sensitive_features, random_state, ids, salt)
+        found = self._drawn(X, sensitive_features, random_state, ids=ids, salt=salt)
         return np.asarray(self.classes_[found.codes])
-
-
-def check_labels(labels: NDArray[Any]) -> None:
-    """Refuse a checked column that holds measurements, not labels."""
-    if labels.dtype.kind in "mM":
-        refuse_missing(np.isnat(labels), "y")
-    wide = labels.dtype.kind == "f" and labels.dtype.itemsize > 2
-    if wide and (large := np.abs(labels) > _WHOLE).any():
-        raise InputError(
-            f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
-            "or whole numbers below 2^53."
-        )
-    check_classification_targets(labels)

@@ -115,6 +115,7 @@ class FrontierClassifier(ShippingClassifier):
         self.bases_: dict[str, CrossFit | str] = {}  # by candidate: its base model, or why there is none
         self.table_: Rows | None = None
         if learned.z is None:
+            self._without_groups("the plain classifier and keeps no budget")
             self._fit_plain(learned, request)
         else:
             self._fit_bases(learned, learned.z, request)
@@ -207,7 +208,6 @@ class FrontierClassifier(ShippingClassifier):
         return request
 
     def _fit_plain(self, learned: Learned, request: Request) -> None:
-        self._without_groups("the plain classifier and keeps no budget")
         if isinstance(self.estimator, str):
             raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
         model, rows, preparation = self.estimator, learned.rows, None

@@ -179,7 +179,7 @@ class SeparatedScorer(ShippingClassifier):
                 ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coins.
         """
-        return self._drawn(X, sensitive_features, random_state, ids, salt).proba[:, 1]
+        return self.predict_proba(X, sensitive_features, random_state, ids=ids, salt=salt)[:, 1]
 
     def predict_proba(
         self,
@@ -191,7 +191,7 @@ class SeparatedScorer(ShippingClassifier):
         salt: str | bytes | None = None,
     ) -> Array:
         """[1 − score, score] with the score of `decision_function`, array (n, 2)."""
-        return self._drawn(X, sensitive_features, random_state, ids, salt).proba
+        return self._drawn(X, sensitive_features, random_state, ids=ids, salt=salt).proba
 
     def score(
         self, X: Any, y: ArrayLike, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
