@@ -132,9 +132,9 @@ def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> NDArray[n
     [0, 2, 1]
     """
     shuffled = rng.permutation(len(cell))
-    part = np.empty(len(cell), dtype=np.intp)
-    part[shuffled[np.argsort(cell[shuffled], kind="stable")]] = np.arange(len(cell)) % parts
-    return part
+    turn = np.empty(len(cell), dtype=np.intp)
+    turn[shuffled[np.argsort(cell[shuffled], kind="stable")]] = np.arange(len(cell)) % parts
+    return turn
 
 
 def stratified_folds(
@@ -147,5 +147,5 @@ def stratified_folds(
     if not 2 <= n_folds <= len(cell):
         raise InputError(f"`n_folds` must be between 2 and the number of rows ({len(cell):,}), got {n_folds}.")
     rng = np.random.default_rng(seed)
-    part = dealt(cell, n_folds, rng)
-    return rng.permutation(n_folds)[part]
+    turn = dealt(cell, n_folds, rng)
+    return rng.permutation(n_folds)[turn]
