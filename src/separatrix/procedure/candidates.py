@@ -178,10 +178,9 @@ def candidates(
 
     def solve(name: str, budgets: Mapping[str, float]) -> Candidate:
         rule = Decisions(aim, budgets, request.blind, confidence=request.confidence)
-        found = _measured(name, measure(name, rule), rows, request)
-        return replace(found, solve=partial(solve, name))
+        return replace(_measured(name, measure(name, rule), rows, request), solve=partial(solve, name))
 
-    def found(name: str, reason: str) -> Candidate:
+    def candidate(name: str, reason: str) -> Candidate:
         if reason:
             return Candidate.impossible(name, reason)
         if name in ("plain", "without the group"):
@@ -191,7 +190,7 @@ def candidates(
         except InfeasibleError as error:
             return Candidate.impossible(name, error)
 
-    return [found(name, reason) for name, reason in reasons.items()]
+    return [candidate(name, reason) for name, reason in reasons.items()]
 
 
 def _measured(name: str, found: Measured, rows: Rows, request: Request) -> Candidate:

@@ -305,20 +305,20 @@ class Scoring(Procedure):
             raise InputError(
                 f"A separated score is for two labels, got {labels}: maximize accuracy or utility instead."
             )
-        at, count, strictest = (_blind_path if self.blind else _path)(scores, rows.y, rows.z, len(groups))
+        scored, count, strictest = (_blind_path if self.blind else _path)(scores, rows.y, rows.z, len(groups))
 
         def score(budgets: Budgets, whole: Any = None) -> SeparatedScore | BlindScore:
             def keeps(i: int) -> bool:
-                return all(at(i)[1][name] <= most for name, most in budgets.items())
+                return all(scored(i)[1][name] <= most for name, most in budgets.items())
 
             if not self.exact and not keeps(strictest):
-                used = at(strictest)[1]
+                used = scored(strictest)[1]
                 raise refusal(budgets, {name: used[name] for name in budgets})
             low, high = strictest, strictest if self.exact else count - 1
             while low < high:  # what is used rises along the path
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if keeps(middle) else (low, middle - 1)
-            return at(low)[0]
+            return scored(low)[0]
 
         return score
 
@@ -340,11 +340,11 @@ def _path(scores: Array, y: Codes, z: Codes, groups: int) -> Path:
     cells = np.bincount(y * groups + z, minlength=2 * groups).reshape(2, -1)
 
     @cache
-    def at(i: int) -> tuple[SeparatedScore, dict[str, float]]:
+    def scored(i: int) -> tuple[SeparatedScore, dict[str, float]]:
         score = separate(y, scores[:, 1], sensitive_features=z, penalty=_PENALTIES[i], borrow=True)
         return score, _expected(score.table, cells)
 
-    return at, len(_PENALTIES), 0
+    return scored, len(_PENALTIES), 0
 
 
 def _blind_path(scores: Array, y: Codes, z: Codes, groups: int) -> Path:
@@ -362,15 +362,15 @@ def _blind_path(scores: Array, y: Codes, z: Codes, groups: int) -> Path:
     tables = np.zeros((len(_BLIND), 2, groups, score_tables.BINS))
     for k in (0, 1):
         test = half != k
-        for table, one in zip(tables, fitted(half == k), strict=True):
-            law = _steps(_blind_score(one, scores[test]), score_tables.BINS)
+        for table, score in zip(tables, fitted(half == k), strict=True):
+            law = _steps(_blind_score(score, scores[test]), score_tables.BINS)
             table[..., : law.shape[1]] += soft_sums(law, y[test], z[test], (2, groups))[0]
     violation = [float(conditional_mutual_information(table)) for table in tables]
     gap = [float(score_tables.gap_curve(table).max(-1)) for table in tables]
     used = [{"violation": v, "eo_gap": g} for v, g in zip(violation, gap, strict=True)]
-    known = list(zip(fitted(np.ones(len(y), dtype=bool)), used, strict=True))
+    path = list(zip(fitted(np.ones(len(y), dtype=bool)), used, strict=True))
     # the score that used least: a large penalty on few rows may use more than a small one
-    return known.__getitem__, len(known), int(np.argmin(violation))
+    return path.__getitem__, len(path), int(np.argmin(violation))
 
 
 def _blind_score(rule: BlindScore, scores: Array) -> Array:
