@@ -200,6 +200,8 @@ def test_errors(options, message):
         SeparationClassifier(**(FEW | options)).fit(X, y, sensitive_features=z)
     with pytest.raises(InputError, match=r"one group per row, 100, got 3"):
         SeparationClassifier(**FEW).fit(X, y, sensitive_features=["f", "m", "f"])
+    with pytest.raises(InputError, match="which a SeparationClassifier has not"):
+        SeparationClassifier(**FEW).fit(X, y, sensitive_features=z, groups=z)
 
 
 def test_the_level_reaches_the_penalty():

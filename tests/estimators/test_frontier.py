@@ -339,3 +339,15 @@ def test_the_smallest_budget_of_a_refusal_succeeds_on_few_rows():
     smallest = refused.value.smallest["eo_gap"]
     model.set_params(max_eo_gap=smallest).fit(X, y, sensitive_features=z)
     assert model.promise_["eo_gap"].value <= smallest + 1e-12
+
+
+def test_rows_without_weight_move_no_quartile_of_a_sensitive_number():
+    X, y, _ = people(400)
+    age = np.r_[np.random.default_rng(1).integers(18, 66, 300), np.full(100, 90)]
+    weight = np.r_[np.ones(300), np.zeros(100)]
+    weighted = FrontierClassifier(LogisticRegression(), cv=3, random_state=0)
+    with pytest.warns(UserWarning, match="are cut at quantiles"):
+        weighted.fit(X, y, sensitive_features=age, sample_weight=weight)
+    with pytest.warns(UserWarning, match="are cut at quantiles"):
+        fewer = clone(weighted).fit(X[:300], y[:300], sensitive_features=age[:300])
+    assert weighted.groups_ == fewer.groups_
