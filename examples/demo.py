@@ -9,8 +9,8 @@ separatrix trace adult --estimator trees --method cmi_boosting --out demo
 from pathlib import Path
 
 from separatrix import datasets
-from separatrix.frontier.answers import write_tables
 from separatrix.frontier.rows import Settings
+from separatrix.frontier.shippable import write_tables
 from separatrix.frontier.sweep import Execution
 from separatrix.frontier.trace import trace_data
 

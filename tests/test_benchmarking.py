@@ -71,7 +71,7 @@ def test_a_method_of_the_paper_whose_library_is_not_here_is_missing(tmp_path, mo
     monkeypatch.setattr(benchmarking, "_QUICK", (("epochs", 1), ("min_steps", 5)))
     monkeypatch.setattr(benchmarking, "_figures", lambda results, dataset: ())
     here = Execution()
-    list(benchmarking.paper_benchmark(["adult"], tmp_path, quick=True, execution=here))
+    list(benchmarking.paper_benchmark(["adult"], tmp_path, benchmarking.Protocol(quick=True, execution=here)))
     page = (tmp_path / "paper.md").read_text(encoding="utf-8")
     assert "- **exponentiated_gradient**: The method 'exponentiated_gradient' needs" in page
 
@@ -81,7 +81,7 @@ def test_the_paper_by_one_command_resumes(tmp_path):
     pytest.importorskip("fairlearn")
 
     def said():
-        return list(benchmarking.paper_benchmark(["adult"], tmp_path, quick=True))
+        return list(benchmarking.paper_benchmark(["adult"], tmp_path, benchmarking.Protocol(quick=True)))
 
     assert any("added" in line and "ok" in line for line in said())
     assert any("nothing new" in line for line in said())
@@ -92,7 +92,7 @@ def test_folds_that_were_asked_for_are_those_of_a_quick_look(tmp_path, monkeypat
     asked = []
     monkeypatch.setattr(benchmarking, "grid", lambda *_, folds, **__: asked.append(folds) or [])
     for folds in (3, None):
-        list(benchmarking._run({"adult": []}, tmp_path, True, folds, 0, {}, benchmarking.ALL_CORES))
+        list(benchmarking._run({"adult": []}, tmp_path, benchmarking.Protocol(True, folds)))
     assert asked == [3, 2]
 
 

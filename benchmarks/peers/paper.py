@@ -17,10 +17,9 @@ from pathlib import Path
 
 from benchmarks._measuring import DOCS, publish
 from benchmarks.peers import paper_figures, paper_summary
-from separatrix.core.envelope import PLANES
-from separatrix.frontier import figures, paper, tables
+from benchmarks.peers.yardsticks import PLANES, plane_table
+from separatrix.frontier import figures, paper
 from separatrix.frontier.results import Results, select
-from separatrix.frontier.tables import plane_table
 from separatrix.io import write_whole
 from separatrix.report.figures import write_figure
 
@@ -54,18 +53,18 @@ def cost_of(results: Results, dataset: str) -> str:
 
 def of_dataset(results: Results, dataset: str) -> None:
     """Our yardsticks, the paper's rows, envelopes and figures of a dataset, and its long tables."""
-    columns, limit = results.columns, results.limit(dataset)
+    columns = results.columns
     planes = PLANES if results.labels(dataset) == 2 else ("information",)
     short = {plane: plane_table(columns, dataset, plane) for plane in planes}
     if paper.paper_rows(dataset):
         short["paper"] = paper.beside(results, dataset)
-    short["envelope"] = tables.envelopes(columns, dataset, levels=LEVELS, limit=limit)
+    short["envelope"] = results.envelopes(dataset, LEVELS)
     for kind, table in short.items():
         publish(f"../results/{dataset}-{kind}", table.head, table.cells(), write=True)
     long = {
-        "operating-points": tables.operating_points(columns, dataset),
-        "randomized": tables.paths(columns, dataset, "randomized"),
-        "deterministic": tables.paths(columns, dataset, "deterministic"),
+        "operating-points": results.operating_points(dataset),
+        "randomized": results.paths(dataset, "randomized"),
+        "deterministic": results.paths(dataset, "deterministic"),
     }
     for kind, table in long.items():
         write_whole(PLACE / f"{dataset}-{kind}.csv", table.csv())

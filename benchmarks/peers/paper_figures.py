@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.paper_summary import paths
-from separatrix.core.envelope import PLANES, majority_rate, pareto
+from benchmarks.peers.yardsticks import BOUNDED, PLANES, majority_rate
+from separatrix.core.envelope import pareto
 from separatrix.frontier.results import REFERENCES, Results, Series, legend_names, means, select, series
-from separatrix.frontier.tables import BOUNDED
 from separatrix.report.figures import blank_figure, finish, root_scale, shared_legend, write_figure
 
 METHOD = paths("cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x")

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from separatrix.core.envelope import PLANES, majority_rate
+from benchmarks.peers.yardsticks import BOUNDED, BUDGETS, PLANES, judged, majority_rate, reached, small
 from separatrix.core.measures import METRICS
-from separatrix.frontier.results import Columns, Results, Series, each_path, legend_names, means, select, series
-from separatrix.frontier.tables import BOUNDED, BUDGETS, best, judged, reached, small
+from separatrix.frontier.results import Columns, Results, Series, best, each_path, legend_names, means, select, series
 from separatrix.report.table import Table
 
 

@@ -130,7 +130,7 @@ def once(where: str, n: int, budgets: dict[str, float], seed: int) -> dict[str, 
             out["added"] = {"truth": truth, "bound": added, "chosen": None}
         else:
             bound = {share: OF_ONE[name](held[0]) for share, held in tables.items()}
-        good = passed(offered, question)
+        good = passed(offered)
         best = max(good, key=lambda rule: accuracy(rule.found.tables).mean(), default=None)
         chosen = None if best is None else best.share  # None: counted as not certified
         out[way] = {"truth": truth, "bound": bound, "chosen": chosen}

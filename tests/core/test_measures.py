@@ -10,7 +10,6 @@ import pytest
 
 from separatrix.columns.counting import count_labels
 from separatrix.core import information
-from separatrix.core.envelope import PLANES, expected_cost, majority_rate
 from separatrix.core.measures import (
     BUDGETS,
     CRITERIA,
@@ -88,16 +87,16 @@ def test_a_metric_of_scores_is_not_read_off_a_table():
 def test_a_new_metric_is_found_in_tables_selection_report_and_figures(balanced, results_folder, tmp_path):
     from separatrix.frontier import figures
     from separatrix.frontier import page as report
-    from separatrix.frontier import tables as path_tables
     from separatrix.frontier.results import Results
     from separatrix.frontier.store import PointKey
     from separatrix.frontier.trained import TrainedPoint, best_mixture
     from separatrix.procedure.request import Request
     from separatrix.report.figures import finish
 
-    columns = Results.read(results_folder).columns
+    results = Results.read(results_folder)
+    columns = results.columns
     assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()
-    assert "Balanced" in path_tables.paths(columns, "two").head
+    assert "Balanced" in results.paths("two").head
     tables = np.random.default_rng(1).integers(20, 60, (3, 2, 2, 2, 2)).astype(float)
     keys = [PointKey("cmi", "xz", "default", float(i), "randomized") for i in range(3)]
     path = [TrainedPoint(*one) for one in zip(keys, tables, strict=True)]
@@ -122,20 +121,3 @@ def test_a_new_metric_is_an_objective_of_the_command_line():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "lift" in done.stdout, done.stderr
-
-
-def test_planes_are_of_a_budget_and_an_objective():
-    for plane in PLANES.values():
-        assert METRICS[plane.budget].lower_is_better
-        assert not METRICS[plane.objective].lower_is_better
-        assert plane.most > 0
-
-
-def test_always_the_most_frequent_label_has_the_majority_rate_and_costs_the_other():
-    tables = np.random.default_rng(1).integers(1, 50, (4, 2, 3, 2)).astype(float)
-    tables[..., 0] += 80.0 * (np.arange(2) == 0)[:, None]
-    always = np.zeros_like(tables)
-    always[..., 0] = tables.sum(-1)
-    np.testing.assert_allclose(majority_rate(tables), information.accuracy(always))
-    share = tables.sum((-2, -1)) / tables.sum((-3, -2, -1))[:, None]
-    np.testing.assert_allclose(expected_cost(always, 1, 5), 5 * share[:, 1])

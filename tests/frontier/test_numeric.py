@@ -161,7 +161,7 @@ def test_a_regressor_without_signal_is_told(r2, said):
     """R² within two errors of 0: the mean outcome predicts as well."""
     error = Promise.normal(1.0, 0.01)
     promise = {"r2": Promise.normal(r2, 0.01), "rmse": error, "violation": error}
-    point = NumericPoint(0.5, 0.0, promise, 0, lambda: None)
+    point = NumericPoint(None, 0.5, 0.0, promise, 0)
     assert ("! No signal: R² " in str(point)) == said
     assert point.to_dict()["notes"] == list(point.notes)
 

@@ -15,10 +15,10 @@ import separatrix as sx
 from people import applicants
 from separatrix import datasets
 from separatrix.errors import DataError, InputError
+from separatrix.frontier.folder import check_sums
 from separatrix.frontier.results import select
 from separatrix.frontier.rows import as_data
 from separatrix.frontier.store import ALL_ROWS, Store
-from separatrix.frontier.traced import check_sums
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def test_models_work_on_raw_rows_of_any_order_of_columns(frontier):
 def test_the_envelope_is_concave_and_above_every_point(frontier):
     for policy in ("randomized", "deterministic"):
         hull = frontier.envelope(policy)
-        mean = select(frontier.means, policy=policy)
+        mean = select(frontier.results.mean, policy=policy)
         assert (hull.at(mean["violation"]) >= mean["utility"] - 1e-12).all()
         assert (np.diff(hull.price()) <= 1e-12).all()
         for method, trade_off, v in zip(hull.method, hull.trade_off, hull.violation, strict=True):

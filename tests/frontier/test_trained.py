@@ -14,7 +14,7 @@ import separatrix as sx
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier.selection import CertifiedRule, bounds_of, passed
+from separatrix.frontier.selection import CertifiedRule, passed
 from separatrix.frontier.store import PointKey
 from separatrix.frontier.trained import TrainedPoint, best_mixture, best_pair, trained
 from separatrix.procedure.request import Request
@@ -80,7 +80,7 @@ def test_costs_are_an_objective_and_promised():
     cost = sx.Cost(false_positive=1, false_negative=5)
     request = Request(cost, {"eo_gap": 0.1})
     found = trained(path(), request, NAMES)
-    tables = found.mixture.tables
+    tables = found.tables
     shown = (tables[:, 0, :, 1].sum() + 5 * tables[:, 1, :, 0].sum()) / tables.sum()
     assert found.promise["cost"].value == pytest.approx(shown, abs=1e-9)
     assert all(np.isfinite(one.error) for one in found.promise.values())
@@ -102,7 +102,7 @@ def test_the_best_of_many_equal_points_promises_less_than_it_shows():
               for i in range(20)]  # fmt: skip
     found = trained(points, Request("accuracy", {"eo_gap": 1.0}), NAMES)
     assert found.flattery > 0
-    shown = found.mixture.in_folds(lambda t: np.einsum("fyzy->f", t) / t.sum((1, 2, 3))).mean()
+    shown = found.in_folds(lambda t: np.einsum("fyzy->f", t) / t.sum((1, 2, 3))).mean()
     assert found.promise["accuracy"].value < shown
 
 
@@ -115,31 +115,31 @@ def test_infeasible_says_the_smallest_budget():
     best_mixture(points, Request("utility", {"violation": smallest * (1 + 1e-9)}), NAMES)
 
 
-def rule(share, trade_off, n):
+def rule(request, share, trade_off, n):
     counts = np.round(n * SHARES[:, :, None] * rates(trade_off))
-    return CertifiedRule(share, None, (CountTable(counts, NAMES, NAMES, NAMES, rows=n),))
+    return CertifiedRule(request, share, None, (CountTable(counts, NAMES, NAMES, NAMES, rows=n),))
 
 
 @pytest.mark.parametrize("guarantee", ["finite-sample", "large-sample"])
 def test_the_sequence_stops_at_the_first_rule_that_is_not_certified(guarantee):
     """The second rule has few rows and fails, so the harmless third is never tested."""
     request = Request("accuracy", {"violation": 0.01}, confidence=0.95, guarantee=guarantee)
-    rules = [rule(0.0, 1.0, 20_000), rule(0.5, 0.9, 60), rule(1.0, 0.9, 20_000)]
-    assert passed(rules, request) == rules[:1]
-    for one in passed(rules, request):
-        assert bounds_of(one, request)["violation"] <= 0.01
+    rules = [rule(request, *one) for one in ((0.0, 1.0, 20_000), (0.5, 0.9, 60), (1.0, 0.9, 20_000))]
+    assert passed(rules) == rules[:1]
+    for one in passed(rules):
+        assert one.bounds["violation"] <= 0.01
 
 
 def test_a_confidence_is_for_two_budgets():
     request = Request("accuracy", {"parity_gap": 0.1}, confidence=0.95)
     with pytest.raises(InputError, match="`max_eo_gap` and `max_violation`, not for parity gap"):
-        bounds_of(rule(1.0, 0.9, 1_000), request)
+        _ = rule(request, 1.0, 0.9, 1_000).bounds
 
 
 def test_the_bound_of_the_eo_gap_is_above_it_and_closes_in():
     gaps = []
     for n in (300, 3_000, 3_000_000):
-        (table,) = rule(1.0, 0.3, n).held_out
+        (table,) = rule(None, 1.0, 0.3, n).held_out
         assert eo_gap_bound(table) >= float(eo_gap(table.counts))
         gaps.append(eo_gap_bound(table) - float(eo_gap(table.counts)))
     assert gaps == sorted(gaps, reverse=True)

@@ -123,7 +123,7 @@ def test_the_audit_of_erm_stands_beside_it(page, results_folder):
     page.choose("policy", "randomized")
     soft = counts_of(results_folder, "erm", "xz", 0.0, "randomized")
     shown = [row.text for row in page.all("#audit tr")]
-    assert not any(line.startswith("test of") for line in shown)  # the records do not hold what a test needs
+    assert any(line.startswith("test of v = 0") for line in shown)  # the records hold the squares that it needs
     assert any(f"{float(np.trace(soft.sum(1)) / soft.sum()):.4f}" in line for line in shown)
 
 

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
+from separatrix.frontier.folder import write_checksums
 from separatrix.frontier.store import Store
-from separatrix.frontier.traced import write_checksums
 
 pytestmark = pytest.mark.browser
 

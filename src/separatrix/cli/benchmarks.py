@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -38,20 +37,17 @@ def benchmark(
 
     Example: separatrix benchmark --paper --out results
     """
-    from separatrix.frontier import paper as protocol
+    from separatrix.frontier import paper as benchmarking
     from separatrix.frontier.sweep import Execution
 
     if paper and (method or blind):
         raise InputError("--paper has the paper's own methods: leave out --method and --blind.")
-    shared: dict[str, Any] = {
-        "quick": quick, "folds": folds, "seed": seed, "options": _options(option),
-        "execution": Execution(jobs, backend, scheduler, timeout),
-    }  # fmt: skip
+    execution = Execution(jobs, backend, scheduler, timeout)
+    protocol = benchmarking.Protocol(quick, folds, seed, _options(option), execution)
     if paper:
-        made = protocol.paper_benchmark(dataset or None, out, **shared)
+        made = benchmarking.paper_benchmark(dataset or None, out, protocol)
     else:
-        chosen = method or None
-        made = protocol.benchmark(dataset or None, out, chosen_methods=chosen, blind=blind, **shared)
+        made = benchmarking.benchmark(dataset or None, out, protocol, chosen_methods=method or None, blind=blind)
     lines: list[str] = []
     for line in made:
         lines.append(line)
@@ -84,8 +80,8 @@ def report(
     Example: separatrix report frontier
     """
     from separatrix.frontier import page
+    from separatrix.frontier.folder import MANIFEST
     from separatrix.frontier.frontier import Frontier
-    from separatrix.frontier.traced import MANIFEST
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,8 +79,8 @@ def trace(
                 "--regression takes --target, --sensitive, --estimator trees or linear, --drop, "
                 "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
             )
-    from separatrix.frontier.answers import describe, write_tables
     from separatrix.frontier.rows import Settings
+    from separatrix.frontier.shippable import describe, write_tables
     from separatrix.frontier.sweep import Execution
     from separatrix.frontier.trace import trace_data
 
@@ -105,7 +106,7 @@ def trace(
         name=name,
     )  # fmt: skip
     lines = list(write_tables(frontier))
-    found = [one.to_dict() for one in frontier.answers]
+    found = [asdict(one) for one in frontier.answers]
     answer("\n".join(lines), {"folder": out, "answers": found}, json)
 
 

@@ -4,6 +4,7 @@ cross-validation folds of rows, stratified on (label, group), the same for every
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.draws import check_seed
 from separatrix.columns.features import Columns
-from separatrix.columns.groups import Grouping, as_groups, group_name
+from separatrix.columns.groups import Grouping, as_groups, group_name, to_plain
 from separatrix.columns.values import Coded, as_levels, check_lengths, encode
 from separatrix.core.numerics import stratified_folds
 from separatrix.datasets._files import File, find
@@ -155,6 +156,29 @@ class Data:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the rows themselves, features, labels and groups; never of a path."""
+        digest = hashlib.sha256(repr((self.labels, self.groups, self.features)).encode())
+        for array in (self.y.astype(np.int64), self.z.astype(np.int64), self.X):
+            digest.update(repr((array.shape, array.dtype.str)).encode())
+            for start in range(0, len(array), 1 << 16):
+                digest.update(np.ascontiguousarray(array[start : start + (1 << 16)]).data)
+        return digest.hexdigest()[:32]
+
+    def describe(self) -> dict[str, Any]:
+        """What a reader of results must know of these rows, as plain JSON."""
+        return {
+            "labels": [to_plain(label) for label in self.labels],
+            "groups": [to_plain(group) for group in self.groups],
+            "cells": self.cells.tolist(),
+            "rows": len(self),
+            "features": list(self.features),
+            "target": self.target,
+            "sensitive": None if self.grouping is None else list(self.grouping.columns),
+            "card": self.card.to_dict(),
+        }
 
     @cached_property
     def X(self) -> NDArray[np.float32]:

@@ -1,28 +1,37 @@
-"""Answers: what could be shipped, as a trace measured it and as terminal, report and CSV show it.
+"""Answers: what could be shipped, measured once at the end of a trace into `answers.json`.
 
-`answers.json` lies beside the records of a trace. A folder of `separatrix benchmark` has none.
-Terminal, report and notebook read the same `Answer`s, so they show the same numbers.
+The terminal's table, the report and `frontier.csv` read this list (`frontier.shippable`); `select`
+solves anew for exactly what is asked. The measured rules also become records, points of the
+frontier beside the trained ones. A folder of `separatrix benchmark` has no answers.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from separatrix.columns.groups import from_plain, group_name
-from separatrix.core.measures import CRITERIA, METRICS
-from separatrix.datasets import Data
-from separatrix.errors import DataError
-from separatrix.frontier.results import Results
+from separatrix import methods
+from separatrix.core import score_tables
+from separatrix.core.information import conditional_rates
+from separatrix.core.measures import CRITERIA, table_measures
+from separatrix.errors import DataError, InfeasibleError
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
+from separatrix.frontier.folder import remove_checksums, write_checksums
+from separatrix.frontier.selection import POSTPROCESSING, candidates_for, choice_of, trained_candidate
+from separatrix.frontier.store import Record, ReferenceCurve, RunKey, Store, hash_of
+from separatrix.frontier.trained import Trained, trained_points
 from separatrix.io import write_whole
-from separatrix.report.table import Table
-from separatrix.report.words import WIDTH, listed, wrapped
+from separatrix.optimum.limit import limit
+from separatrix.procedure.procedures import Decisions, Plain, Scoring
+from separatrix.procedure.promise import Measured, Promise
+from separatrix.report.words import budget_text, is_constant, majority
+from separatrix.statistics.unseen import noise_floor, unseen
 
 if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier
@@ -40,17 +49,16 @@ KINDS = {
     "constant": "the most frequent label, always",
     "criterion": "the best decisions within one criterion's gap, to compare the criteria",
 }
-_SHIPPED = ("choice", "decisions", "chosen", "score")  # by `select`
-# candidates that decide as the base model does, and whether it sees the group
-UNCHANGED = {"plain": False, "without the group": True}
-_ROWS = 10
-_USUAL = 0.05  # of the EO gap
-_OTHERS = {kind.gap_name: name for name, kind in CRITERIA.items() if name != "separation"}
+GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+_COMPARED = 0.05  # the gap at which the criteria are compared
+_SHARES = (0.3, 0.05)  # of the plain model's v
+Array = NDArray[np.float64]
+Asked = Sequence[tuple[str, str, float]]  # aim, budget, level
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One thing that could be shipped.
+    """One thing that could be shipped: plain data, as it stands in the file.
 
     Args:
         kind: one of `KINDS`.
@@ -60,7 +68,7 @@ class Answer:
         blind: without the group at decision time.
         promise: estimate and standard error on unseen rows, by metric. A score's EO gap is the
             largest over all thresholds.
-        floor: the EO gap that as many rows show where there is none; NaN where it has no meaning.
+        floor: the EO gap that as many rows show where there is none; None where it has no meaning.
         rates: P(U = second label | y, z) for two labels, else P(U = y | y, z); None without rows.
         roc: of a score, per group: corners (false-positive rate, true-positive rate).
         point: method, inputs, trade_off and policy of its records, where it has some.
@@ -73,8 +81,8 @@ class Answer:
     maximize: str = ""
     budgets: Mapping[str, float] = field(default_factory=dict)
     blind: bool = False
-    promise: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    floor: float = float("nan")
+    promise: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    floor: float | None = None
     rates: list[list[float | None]] = field(default_factory=list)
     roc: list[list[list[float]]] = field(default_factory=list)
     point: Mapping[str, Any] = field(default_factory=dict)
@@ -85,12 +93,6 @@ class Answer:
         """The promised value, where there is one."""
         return self.promise[metric][0] if metric in self.promise else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        floor = None if np.isnan(self.floor) else self.floor
-        promise = {name: list(x) for name, x in self.promise.items() if np.isfinite(x[0])}
-        return asdict(self) | {"floor": floor, "promise": promise}
-
 
 def read_answers(folder: Path) -> list[Answer]:
     """The answers of a trace; none where there is no such file."""
@@ -98,423 +100,288 @@ def read_answers(folder: Path) -> list[Answer]:
     if not path.is_file():
         return []
     try:
-        return [_answer(one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, KeyError, TypeError) as error:
+        return [Answer(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error}. Trace the data again.") from error
 
 
 def write_answers(folder: Path, answers: Sequence[Answer]) -> None:
     """Write them whole."""
-    plain = [answer.to_dict() for answer in answers]
-    write_whole(folder / ANSWERS, json.dumps(plain, indent=1, allow_nan=False))
+    write_whole(folder / ANSWERS, json.dumps(list(map(asdict, answers)), indent=1, allow_nan=False))
 
 
-def _answer(read: dict[str, Any]) -> Answer:
-    floor = float("nan") if read["floor"] is None else float(read["floor"])
-    promise = {name: (float(x[0]), float(x[1])) for name, x in read["promise"].items()}
-    return Answer(**(read | {"floor": floor, "promise": promise}))
+def measure_answers(frontier: Frontier) -> None:
+    """Measure the usual questions; write answers, records and limits."""
+    answers: list[Answer] = []
+    asked: Asked = ()
+    store = Store(frontier.folder)
+    without = frontier.blind or (frontier.reads_group and not frontier.impossible)
+    for blind in (False, True) if without else (False,):
+        plain, drawn, tables = _plain(frontier, blind)
+        answers += [plain, drawn]
+        store.add(_records(frontier, plain, *tables))
+        asked = asked or _usual(frontier, plain)  # blind or not alike: comparable
+        if blind and not frontier.blind:
+            continue
+        for answer, solved in _solved(frontier, _few(asked, len(frontier.labels)) if blind else asked, blind):
+            answers.append(answer)
+            store.add(_records(frontier, answer, solved))
+    _write_limits(frontier, store)
+    write_answers(frontier.folder, [*answers, *_chosen(frontier), _constant(frontier)])
 
 
-@dataclass(frozen=True, eq=False)
-class Shippable:
-    """The answers of a trace, with the names that they need.
+def compare_criteria(frontier: Frontier) -> None:
+    """Add the comparison of the criteria, which only the report shows, where it is not there yet.
 
-    Args:
-        answers: of `answers.json`.
-        labels, groups: as shown.
-        sizes: rows of each group.
+    Predictive parity is the slowest of all questions, so a trace itself does not ask it.
     """
-
-    answers: tuple[Answer, ...]
-    labels: tuple[str, ...]
-    groups: tuple[str, ...]
-    sizes: tuple[int, ...]
-
-    @classmethod
-    def of(cls, results: Results) -> Shippable | None:
-        """Those of a folder; None where there are none, as in one of `separatrix benchmark`."""
-        answers = read_answers(results.folder)
-        if not answers:
-            return None
-        (name,) = results.datasets
-        about = results.about[name]
-        columns = about["sensitive"] or ()
-        groups = tuple(group_name(from_plain(group), columns) for group in about["groups"])
-        sizes = tuple(int(n) for n in np.sum(about["cells"], 0))
-        return cls(tuple(answers), tuple(map(str, about["labels"])), groups, sizes)
-
-    def first(self, kind: str, *, blind: bool = False, maximize: str | None = None) -> Answer:
-        """The first answer of a kind."""
-        return next(iter(self._all(kind, blind, maximize)))
-
-    @property
-    def ships(self) -> Answer | None:
-        """The choice for the budget of the trace, where something can be shipped for it."""
-        return None if self.choice is None or self.choice.name == "none" else self.choice
-
-    def _all(self, kind: str, blind: bool = False, maximize: str | None = None) -> list[Answer]:
-        wanted = [a for a in self.answers if a.kind == kind and a.blind == blind]
-        return [a for a in wanted if maximize in (None, a.maximize)]
-
-    @property
-    def aim(self) -> str:
-        """What the table's decisions are best at: accuracy, or u for more than two labels."""
-        return "accuracy" if len(self.labels) == 2 else "utility"
-
-    @property
-    def blind(self) -> bool:
-        """Whether it was also asked what is possible without the group."""
-        return any(a.blind and a.kind == "decisions" for a in self.answers)
-
-    @property
-    def gap(self) -> str:
-        """The gap that the usual questions are about."""
-        budgets = [a.budgets for a in self._all("decisions", maximize="accuracy")]
-        return next(iter(budgets[0]), "eo_gap") if budgets else "eo_gap"
-
-    def criteria(self) -> Table | None:
-        """The criteria side by side, each within the same gap; None for more than two labels."""
-        compared = self._all("criterion")
-        if not compared:
-            return None
-        nats = ("utility", "violation", "independence", "sufficiency")
-        gaps = [kind.gap_name for kind in CRITERIA.values()]
-        rows = [
-            (a.name, _three(a, "accuracy"), *(_nats(a, m) for m in nats),
-             *(_three(a, m) for m in gaps))
-            for a in (self.first("plain"), *compared)
-        ]  # fmt: skip
-        head = ("", "accuracy", *(METRICS[m].label for m in (*nats, *gaps)))
-        error = max(a.promise["accuracy"][1] for a in compared)
-        title = f"The criteria side by side, on unseen rows (accuracy ± {error:.2g} or less)"
-        return Table(title, head, tuple(rows))
-
-    def usual(self, blind: bool = False) -> Answer | None:
-        """Decisions that one would ship: the tightest budget, from that of the trace on, at which
-        they decide.
-        """
-        good = [a for a in self._all("decisions", blind, self.aim) if a.always is None]
-        if self.aim == "utility":
-            return good[len(good) // 2] if good else None
-        gap = self.gap
-        asked = next((a.budgets[gap] for a in self._all("choice")), _USUAL)
-        wanted = [a for a in good if a.budgets[gap] >= asked]
-        if wanted:
-            return min(wanted, key=lambda a: a.budgets[gap])
-        return max(good, key=lambda a: a.budgets[gap], default=None)
-
-    def sentence(self) -> str:
-        """The answer in words: what ships for the budget of the trace, and what it changes."""
-        told = [] if self.choice is None else [self.choice.note]
-        return " ".join([*told, self._rates_sentence()])
-
-    @property
-    def choice(self) -> Answer | None:
-        """What ships for the budget of the trace; None where the plain model is a constant."""
-        decides = self.first("plain").always is None  # a constant keeps every budget
-        return next((a for a in self.answers if a.kind == "choice" and decides), None)
-
-    def shipped(self) -> Answer:
-        """The answer that the first sentence is about: the plain model where it ships as it is."""
-        if self.choice is not None and self.choice.name in UNCHANGED:
-            return self.first("plain", blind=UNCHANGED[self.choice.name])
-        return self.usual() or self.first("plain")
-
-    def _rates_sentence(self) -> str:
-        """What the plain model does in rates of each group, and what the usual budget costs."""
-        plain, constant, best = self.first("plain"), self.first("constant"), self.usual()
-        always = f"({constant.name} has {_three(constant, 'accuracy')})"
-        accuracy = _three(plain, "accuracy")
-        if plain.always is not None:
-            return f"The plain model says {plain.always!r} for everybody: accuracy {accuracy}."
-        if len(self.labels) == 2:
-            whom = f"Of people with {self.labels[1]!r}, {self._shares(plain)}"
-            text = f"{whom} are recognised by the plain model."
-        else:
-            text = f"The plain model has an EO gap of {_three(plain, 'eo_gap')}."
-        if self.choice is not None and self.choice.name == "plain":
-            return f"{text} Its accuracy is {accuracy} {always}."
-        if self.choice is not None and self.choice.name == "without the group":
-            best, kept = self.shipped(), "Without it"
-        elif best is None:
-            return f"{text} Its accuracy is {accuracy} {always}; no budget below it decides."
-        else:
-            article = {"eo_gap": "an ", "violation": ""}.get(next(iter(best.budgets)), "a ")
-            kept = f"With {article}{best.name}"
-        shown = self._shares(best) if len(self.labels) == 2 else f"{_three(best, 'eo_gap')}"
-        return f"{text} {kept}: {shown}, accuracy {accuracy} → {_three(best, 'accuracy')} {always}."
-
-    def price_of_blindness(self) -> str | None:
-        """What it costs not to use the group, at the usual budgets; None where not asked."""
-        if not self.blind:
-            return None
-        parts, aware, unaware = [], self.usual(), self.usual(blind=True)
-        if aware is not None and unaware is not None and aware.budgets == unaware.budgets:
-            both = f"{_three(aware, 'accuracy')} → {_three(unaware, 'accuracy')}"
-            parts.append(f"accuracy {both} at {_budget(aware)}")
-        if len(self.labels) == 2:
-            kind = "score" if self._all("score", blind=True) else "plain"
-            both = " → ".join(_three(self.first(kind, blind=b), "auroc") for b in (False, True))
-            parts.append(f"AUROC {both} of the {'separated' if kind == 'score' else 'plain'} score")
-        known = {_budget(a): a for a in self._all("decisions", True, "utility")}
-        same = [(a, known[_budget(a)]) for a in self._all("decisions", maximize="utility")
-                if _budget(a) in known]  # fmt: skip
-        if same:
-            one, two = same[len(same) // 2]
-            both = f"{one.promise['utility'][0]:.4f} → {two.promise['utility'][0]:.4f}"
-            parts.append(f"u {both} nats at {_budget(one)}")
-        if not parts:
-            return "Without the group nothing keeps the same budgets."
-        return f"The price of deciding without the group: {'; '.join(parts)}."
-
-    def rows(self) -> list[Answer]:
-        """At most ten answers for a short table, in the order in which they are read."""
-        constant = self.first("constant")
-        if not self.blind:
-            without = self._all("plain", blind=True)
-            first, *rest = _cut(self._page(False), _ROWS - 1 - len(without))
-            return [first, *without, *rest, constant]
-        unaware = _cut(self._page(True), 4)
-        return [*_cut(self._page(False), _ROWS - 1 - len(unaware)), *unaware, constant]
-
-    def _page(self, blind: bool) -> list[tuple[int, Answer]]:
-        """Answers with how much they are needed, 0 most."""
-        usual = self.usual(blind)
-        page = [(0, a) for a in self._all("plain", blind)]
-        for i, a in enumerate(self._all("decisions", blind, self.aim)):
-            page.append((0 if a is usual else 4 + (i % 2), a))
-        page += [(1, a) for a in self._all("chosen", blind)]
-        page += [(2, a) for a in self._all("score", blind)]
-        if self.aim == "accuracy":
-            own = self._all("decisions", blind, "utility")
-            page += [(3, own[len(own) // 2])] if own else []
-        return page
-
-    def table(self) -> Table:
-        """The short table: decisions, accuracy, AUROC, EO gap with its noise, v and u."""
-        two = len(self.labels) == 2
-        apart = ["EO gap", "noise"] if self.gap == "eo_gap" else [METRICS[self.gap].label]
-        head = ["", *(["recognised"] if two else []), "accuracy", "AUROC", *apart]
-        rows = []
-        for a in self.rows():
-            shares = [self.recognised(a)] if two else []
-            accuracy, gap = (_with_error(a, name) for name in ("accuracy", self.gap))
-            noise = None if np.isnan(a.floor) else f"{a.floor:.3f}"
-            nats = (_nats(a, name) for name in ("violation", "utility"))
-            name = self.short(a)
-            own = (gap, noise)[: len(apart)]
-            rows.append((name, *shares, accuracy, _three(a, "auroc"), *own, *nats))
-        return Table("What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows))
-
-    def explained(self) -> list[str]:
-        """What the columns of the short table are."""
-        largest = self.largest()
-        names = " / ".join(self.groups[k] for k in largest)
-        who = f"of {names}" if len(self.groups) == 2 else "of the groups, smallest – largest"
-        first = []
-        if len(self.labels) == 2:
-            first = [f"recognised: of people with {self.labels[1]!r}, the share {who} that gets it"]
-        if self.blind:
-            first.append("blind: without the group at decision time")
-        if any("below" in (_with_error(a, self.gap) or "") for a in self.rows()):
-            first.append("below: two standard errors; with so few rows the gap may as well be zero")
-        noise = "noise: the EO gap that pure chance shows; " if self.gap == "eo_gap" else ""
-        return [*first, f"{noise}v and u in nats"]
-
-    def command(self, folder: str, answer: Answer | None = None) -> str | None:
-        """The command that ships an answer; without one, the next command, which succeeds.
-
-        None for what `select` does not ship: the plain model, a constant, one point of a path.
-        """
-        more: dict[str, Any] = {}
-        if answer is None:
-            answer = self.usual()
-            if self.ships is not None:
-                answer = self.ships
-            elif answer is None:  # nothing decides
-                answer = next(iter(self._all("decisions")), None)
-                more = {"allow_constant": True, "method": None}
-            else:
-                more = {"method": None}
-        if answer is None or answer.kind not in _SHIPPED:
-            return None
-        options = [
-            f"--{name.replace('_', '-')}" + ("" if value is True else f" {_text(value)}")
-            for name, value in (_asked(answer) | more).items()
-            if value is not None
-        ]
-        return " ".join(["separatrix select", shlex.quote(folder), *options, "--out model"])
-
-    def python(self, folder: str, answer: Answer) -> str | None:
-        """The same in Python; for one point of a trained path the predictor of that point."""
-        start = f"import separatrix as sx\nfrontier = sx.Frontier.load({folder!r})\n"
-        if answer.kind == "trained":
-            inputs = ', inputs="x"' if answer.blind else ""
-            method, trade_off = answer.point["method"], answer.point["trade_off"]
-            return f"{start}model = frontier.model({method!r}, {trade_off:g}{inputs})"
-        if answer.kind not in _SHIPPED:
-            return None
-        asked = ", ".join(
-            f"{name}={_text(value) if isinstance(value, float) else repr(value)}"
-            for name, value in _asked(answer).items()
-        )
-        return f"{start}point = frontier.select({asked})\npoint.predictor.save('model')"
-
-    def csv(self) -> str:
-        """Every answer with every metric, its error and the rates of each group."""
-        pairs = [(y, z) for y in range(len(self.labels)) for z in range(len(self.groups))]
-        two = len(self.labels) == 2
-        rates = [
-            f"P({self.labels[1] if two else self.labels[y]} | {self.labels[y]}, {self.groups[z]})" for y, z in pairs
-        ]
-        head = ("Answer", "Kind", "Group used", "Maximize", "Budget", "Level", "Method", "λ")
-        metrics = [m for m in METRICS if any(m in a.promise for a in self.answers)]
-        errors = [x for m in metrics for x in (m, f"{m} error")]
-        rows = []
-        for a in (a for a in self.answers if a.kind != "choice"):
-            (budget, level), *_ = a.budgets.items() or [("", None)]
-            told = [x for m in metrics for x in a.promise.get(m, (None, None))]
-            own = [a.rates[y][z] if a.rates else None for y, z in pairs]
-            used = "no" if a.blind else "yes"
-            point = a.point.get("method", ""), a.point.get("trade_off")
-            noise = None if np.isnan(a.floor) else a.floor
-            rows.append((a.name, a.kind, used, a.maximize, budget, level, *point, *told, noise,
-                         *own, a.note))  # fmt: skip
-        return Table("", (*head, *errors, "EO gap noise", *rates, "Note"), tuple(rows)).csv()
-
-    def largest(self, most: int = 4) -> list[int]:
-        """The largest groups."""
-        return [int(k) for k in np.argsort(-np.array(self.sizes), kind="stable")[:most]]
-
-    def _shares(self, answer: Answer) -> str:
-        row = answer.rates[1]
-        shown = [k for k in self.largest() if row[k] is not None]
-        parts = [f"{_percent(row[k])} % of {self.groups[k]}" for k in shown]
-        rest = sum(r is not None for r in row) - len(shown)
-        if rest > 0:
-            known = [r for r in row if r is not None]
-            return f"{', '.join(parts)} ({_percent(min(known))} – {_percent(max(known))} % of all)"
-        return listed(parts)
-
-    def recognised(self, answer: Answer) -> str | None:
-        """Rates of two groups, or the smallest and the largest of more."""
-        if not answer.rates:
-            return None
-        row = answer.rates[1]
-        if len(row) == 2:
-            shown = (row[k] for k in self.largest())
-            return " / ".join("–" if rate is None else _percent(rate) for rate in shown) + " %"
-        known = [r for r in row if r is not None]
-        return f"{_percent(min(known))} – {_percent(max(known))} %"
-
-    def short(self, answer: Answer) -> str:
-        """Its name, with what must not be overlooked."""
-        rule = answer.blind and answer.kind != "plain"
-        name = f"blind: {_budget(answer)}" if rule else answer.name
-        if answer.always is not None and answer.kind != "constant":
-            return f"{name}: always {answer.always!r}"
-        if answer.kind == "decisions" and answer.maximize != self.aim:
-            return f"{name}, best u"
-        return name
+    known = read_answers(frontier.folder)
+    if known and all(answer.kind != "criterion" for answer in known):
+        remove_checksums(frontier.folder)
+        write_answers(frontier.folder, [*known, *_criteria(frontier)])
+        write_checksums(frontier.folder)
 
 
-def _cut(page: Sequence[tuple[int, Answer]], most: int) -> list[Answer]:
-    """The `most` that are needed most, in their order."""
-    order = sorted(range(len(page)), key=lambda i: (page[i][0], i))[:most]
-    return [page[i][1] for i in sorted(order)]
+def _plain(frontier: Frontier, blind: bool) -> tuple[Answer, Answer, tuple[Array, Array]]:
+    """The base model, decided and drawn; tables of the drawn labels and of the decisions."""
+    kind = WITHOUT if blind else LABELS
+    found, posterior = frontier.measured(kind, Plain()), frontier.measured(kind, Plain(show="posterior"))
+    point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE, "trade_off": 0.0}
+    name = "plain, without the group" if blind else "plain model"
+    plain = _answer(frontier, "plain", name, found, point=point | {"policy": "deterministic"}, blind=blind)
+    if len(frontier.labels) == 2:
+        score = frontier.measured(kind, Plain(show="score"))
+        promise = {**plain.promise, "auroc": score.promise["auroc"][:2]}
+        plain = replace(plain, promise=promise, roc=_roc(score.tables))
+    point |= {"policy": "randomized"}
+    drawn = _answer(frontier, "drawn", f"{name}, drawn", posterior, point=point, blind=blind)
+    return plain, drawn, (posterior.tables, found.tables)
 
 
-def _asked(answer: Answer) -> dict[str, Any]:
-    """What to pass to `select` for an answer."""
-    asked: dict[str, Any] = {}
-    for name, level in answer.budgets.items():
-        if name in _OTHERS:
-            asked |= {"criterion": _OTHERS[name], "max_gap": level}
-        else:
-            asked[f"max_{name}"] = level
-    asked["maximize"] = answer.maximize
-    if answer.kind in ("decisions", "chosen"):
-        asked["method"] = str(answer.point["method"])
-    return asked | ({"blind": True} if answer.blind else {})
+def _usual(frontier: Frontier, plain: Answer) -> Asked:
+    """The usual questions: budgets below what the plain model shows, or one above it."""
+    (name, most), *_ = frontier.first_request.budgets.items()
+    gap, v = plain.promise[name][0], plain.promise["violation"][0]
+    asked: list[tuple[str, str, float]] = []
+    if len(frontier.labels) == 2:
+        usual = sorted({*GAPS, most}, reverse=True)
+        levels = [x for x in usual if x < gap] or [min(x for x in (*usual, 1.0) if x >= gap)]
+        asked += [("accuracy", name, level) for level in levels]
+    if frontier.criterion != "separation":
+        return asked
+    levels = [float(f"{share * v:.1g}") for share in _SHARES if share * v > 1e-9]
+    return asked + [("utility", "violation", level) for level in levels or [1e-3]]
 
 
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _few(asked: Asked, labels: int) -> Asked:
+    """The questions of blind decisions: one of utility, slow to solve without the group.
+
+    For more than two labels utility cannot be solved there, and accuracy is asked for instead.
+    """
+    if labels > 2:
+        return [("accuracy", budget, level) for _, budget, level in asked]
+    slow = [one for one in asked if one[0] == "utility"]
+    return [one for one in asked if one not in slow[1:]]
 
 
-def _budget(answer: Answer) -> str:
-    return answer.name.replace(" without the group", "")
+def _solved(frontier: Frontier, asked: Asked, blind: bool) -> Iterator[tuple[Answer, Array]]:
+    """Decisions for each question, and the separated score."""
+    for aim in dict.fromkeys(aim for aim, _, _ in asked):
+        refused: InfeasibleError | None = None
+        reached = False
+        for _, budget, level in (one for one in asked if one[0] == aim):
+            try:
+                yield _decisions(frontier, aim, budget, level, blind)
+                reached = True
+            except InfeasibleError as error:
+                refused = error
+        if not reached and refused is not None:  # all were too small: the smallest that is not
+            yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
+    if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
+        found = frontier.measured(LABELS, Scoring(exact=True))
+        about: dict[str, Any] = {
+            "maximize": "auroc",
+            "budgets": {"eo_gap": _up(_smallest(frontier))},
+            "roc": _roc(found.tables),
+        }
+        yield _answer(frontier, "score", "separated score", found, **about), found.tables
 
 
-def _three(answer: Answer, metric: str) -> Any:
-    value = answer.value(metric)
-    return None if value is None else f"{value:.3f}"
+def _decisions(frontier: Frontier, aim: str, budget: str, level: float, blind: bool) -> tuple[Answer, Array]:
+    found = frontier.measured(JOINT if blind else LABELS, Decisions(aim, {budget: level}, blind=blind))
+    inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
+    point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level, "policy": "randomized"}
+    name = f"{budget_text({budget: level})}{' without the group' if blind else ''}"
+    about: dict[str, Any] = {"maximize": aim, "budgets": {budget: level}, "blind": blind, "point": point}
+    return _answer(frontier, "decisions", name, found, **about), found.tables
 
 
-def _with_error(answer: Answer, metric: str) -> str | None:
-    if metric not in answer.promise:
-        return None
-    value, error = answer.promise[metric]
-    if metric == "eo_gap" and value < 5e-4 and error > 0:
-        return f"below {2 * error:.3f}"
-    return f"{value:.3f} ± {error:.3f}" if error > 0 else f"{value:.3f}"
+def _criteria(frontier: Frontier) -> Iterator[Answer]:
+    """For two labels the best accuracy within the same gap of each criterion in turn."""
+    for name, kind in CRITERIA.items() if len(frontier.labels) == 2 else ():
+        gap, level = kind.gap_name, _COMPARED
+        try:
+            answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        except InfeasibleError as error:
+            level = _up(error.smallest[gap])
+            answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        title = f"{name.replace('_', ' ')}: {budget_text({gap: level})}"
+        yield replace(answer, kind="criterion", name=title, point={})
 
 
-def _nats(answer: Answer, metric: str) -> str | None:
-    value = answer.value(metric)
-    if value is None:
-        return None
-    return f"{value:.4f}" if value == 0 or value >= 5e-4 else f"{value:.0e}"
+def _chosen(frontier: Frontier) -> Iterator[Answer]:
+    """What ships for the budget of the trace, every trained point, and the one that this budget chooses."""
+    request = frontier.first_request
+    found = candidates_for(frontier, request)
+    asked: dict[str, Any] = {"maximize": request.aim, "budgets": request.budgets}
+    try:
+        choice = choice_of(frontier, found, request)
+        promise = _pairs(choice.candidate.promise)
+        yield Answer("choice", choice.candidate.name, promise=promise, note=choice.sentence, **asked)
+    except InfeasibleError as error:
+        yield Answer("choice", "none", note=str(error), **asked)
+    if request.criterion != "separation" or not frontier.results.saved:
+        return
+    for blind in (False, True) if frontier.blind else (False,):
+        yield from _trained(frontier, blind)
+        for best in trained_candidate(frontier, replace(request, blind=blind)):
+            if best.possible:
+                yield _best_trained(frontier, best.payload, request.budgets, blind)
 
 
-def _percent(rate: float | None) -> str:
-    return f"{100 * (rate or 0.0):.0f}"
+def _trained(frontier: Frontier, blind: bool) -> Iterator[Answer]:
+    """Every point of the paths that do not see the group, or of those that do."""
+    for one in trained_points(frontier, blind=blind):
+        if (one.key.inputs == "x") == blind:
+            promise = unseen(one.tables, one.tables, table_measures())
+            point = one.key._asdict()
+            yield _of_decisions(frontier, "trained", str(one), one.tables, promise, blind=blind, point=point)
 
 
-def describe(data: Data, name: str) -> Iterator[str]:
-    """Rows, labels, groups and what was left out, line by line."""
-    cells, columns = data.cells, () if data.grouping is None else data.grouping.columns
-    yield from wrapped(
-        f"{name}: {len(data):,} rows, {len(data.features)} features; labels "
-        f"{_shares(data.labels, cells.sum(1))}; groups "
-        f"{_shares(data.groups, cells.sum(0), columns)}"
-    )
-    for note in (*data.card.dropped, *data.card.notes):
-        yield from wrapped(f"note: {note}", "  ")
+def _best_trained(frontier: Frontier, found: Trained, budgets: Mapping[str, float], blind: bool) -> Answer:
+    """The best trained point, or mixture of two, with what the choice flatters taken off."""
+    name, method = str(found), found.points[0].key.method
+    note = f"the trained point that {budget_text(budgets)} chooses"
+    if len(found.points) > 1:
+        name = f"{methods.style(method).label}, two points"
+        branches = zip(found.weights, found.points, strict=True)
+        drawn = " and ".join(f"{point}, for {w:.0%}" for w, point in branches)
+        note = f"{note} draws {drawn} of the decisions"
+    asked: dict[str, Any] = {"maximize": "accuracy", "budgets": budgets, "blind": blind, "point": {"method": method}}
+    return _of_decisions(frontier, "chosen", name, found.tables, found.promise, **asked, note=note)
 
 
-def write_tables(frontier: Frontier) -> Iterator[str]:
-    """Write frontier.csv and the page of a frontier; gives what to print, the answer first."""
-    out = frontier.folder
-    page = frontier.report(out / "report.html")  # compares the criteria, so it comes first
-    shippable = frontier.shippable
-    write_whole(out / "frontier.csv", shippable.csv())
-    yield from wrapped(shippable.sentence())
-    price = shippable.price_of_blindness()
-    if price is not None:
-        yield from wrapped(price)
-    yield ""
-    yield shippable.table().lines(WIDTH)
-    for line in shippable.explained():
-        yield from wrapped(line, "  ")
-    for answer in shippable.rows():
-        if answer.note:
-            yield from wrapped(f"{answer.name}: {answer.note}", "  ")
-    yield ""
-    notes = [frontier.manifest["base"]["note"], *frontier.manifest["notes"]]
-    lost = int((frontier.columns["status"] != "ok").sum()) // 2
-    if lost:
-        notes.append(f"{lost} runs are lost (diverged, failed or timed out): see `points`.")
-    for line in (line for note in notes for line in str(note).splitlines()):
-        yield from wrapped(line)
-    yield f"Report: {page}"
-    yield f"All points: {out / 'frontier.csv'}"
-    command = shippable.command(str(out))
-    if command is not None:
-        yield f"Next: {command}"
+def _constant(frontier: Frontier) -> Answer:
+    """Always the most frequent label."""
+    y, z = frontier.rows["y"], frontier.rows["z"]
+    cells = np.zeros((len(frontier.labels), len(frontier.groups), 1))
+    np.add.at(cells[..., 0], (y, z), 1.0)
+    label, share = majority(cells, frontier.labels)
+    error = float(np.sqrt(share * (1 - share) / len(y)))
+    promise = {"accuracy": (share, error)} | dict.fromkeys(("eo_gap", "violation", "utility"), (0.0, 0.0))
+    promise["balanced_accuracy"] = (1.0 / len(np.unique(y)), 0.0)
+    return Answer("constant", f"always {label!r}", promise=promise, always=label)
 
 
-def _shares(names: Sequence[Hashable], sizes: Any, columns: Sequence[str] = ()) -> str:
-    shares = zip(names, sizes / sizes.sum(), strict=True)
-    shown = [f"{group_name(name, columns)} {share:.1%}" for name, share in shares]
-    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
+def _answer(frontier: Frontier, kind: str, name: str, found: Measured, **about: Any) -> Answer:
+    """What was measured of a procedure around the base model."""
+    if found.eased:
+        folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
+        about["note"] = f"{folds} could not promise it"
+    if found.is_score:
+        return Answer(kind, name, promise=_pairs(found.promise), floor=_floor(found.tables, found.squares), **about)
+    return _of_decisions(frontier, kind, name, found.tables, found.promise, found.squares, **about)
+
+
+def _of_decisions(
+    frontier: Frontier, kind: str, name: str, tables: Array, promise: Mapping[str, Promise],
+    squares: Array | None = None, **about: Any,
+) -> Answer:  # fmt: skip
+    """Decisions with their promise, their noise, their rates and the label that everybody gets."""
+    label = is_constant(tables)
+    return Answer(
+        kind, name, promise=_pairs(promise), floor=_floor(tables, tables if squares is None else squares),
+        rates=rates_of(tables.sum(0)), always=None if label is None else str(frontier.labels[label]), **about,
+    )  # fmt: skip
+
+
+def rates_of(counts: Array) -> list[list[float | None]]:
+    """P(U = second label | y, z) for two labels, else P(U = y | y, z); None without rows."""
+    rates = conditional_rates(counts)
+    shown = rates[..., 1] if rates.shape[-1] == 2 else np.einsum("yzy->yz", rates)
+    return [[None if np.isnan(rate) else float(rate) for rate in row] for row in shown]
+
+
+def _floor(tables: Array, squares: Array) -> float | None:
+    floor = noise_floor(tables, squares)
+    return None if np.isnan(floor) else floor
+
+
+def _pairs(promise: Mapping[str, Promise]) -> dict[str, tuple[float, float]]:
+    """The value and the standard error of each metric that is defined."""
+    return {name: (float(one.value), float(one.error)) for name, one in promise.items() if np.isfinite(one.value)}
+
+
+def _roc(tables: Array) -> list[list[list[float]]]:
+    """The ROC curve of each group from counts (fold, 2, group, level), at most 50 corners."""
+    curves: list[list[list[float]]] = []
+    for own in np.moveaxis(tables.sum(0), 1, 0):
+        mass = own.sum(1, keepdims=True)
+        if (mass <= 0).any():
+            curves.append([])
+            continue
+        coarse = score_tables.merged(own, own.sum(0), 50)
+        tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
+        curves.append([[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()])
+    return curves
+
+
+def _smallest(frontier: Frontier) -> float:
+    """The smallest EO gap at every threshold that `select` can promise of a score."""
+    try:
+        frontier.measured(LABELS, Scoring({"eo_gap": 0.0}))
+    except InfeasibleError as error:
+        return error.smallest["eo_gap"]
+    return 0.0
+
+
+def _up(level: float) -> float:
+    """Rounded up to two digits."""
+    if level <= 0.0:
+        return 1e-6
+    digit = 10.0 ** (np.floor(np.log10(level)) - 1)
+    return float(f"{np.ceil(level / digit - 1e-9) * digit:.3g}")
+
+
+def _records(frontier: Frontier, answer: Answer, soft: Array, hard: Array | None = None) -> list[Record]:
+    """The folds of measured decisions as records; of a score none."""
+    if not answer.point:
+        return []
+    m = frontier.manifest
+    point = {name: value for name, value in answer.point.items() if name != "policy"}
+    decided: Any = [None] * len(soft) if hard is None else hard
+    first: dict[str, Any] = {
+        "dataset": frontier.name, "fingerprint": m["fingerprint"], "folds": m["folds"],
+        "seed": m["seed"], **point, "details": {"bases": m["base"]["bases"]},
+        "source": hash_of(["rule around a base model"]),
+    }  # fmt: skip
+    area = answer.promise.get("auroc", (float("nan"),))[0]
+    return [
+        Record(RunKey(fold=k, **first), "ok", soft=one, hard=two, auroc=area)
+        for k, (one, two) in enumerate(zip(soft, decided, strict=True))
+    ]
+
+
+def _write_limits(frontier: Frontier, store: Store) -> None:
+    """The best that the held-out scores allow on these rows: u by v, and accuracy by EO gap."""
+    key = str(frontier.manifest["fingerprint"])
+    if any(curve.key == key for curve in store.curves()):
+        return
+    y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
+    curve = limit(y, q, sensitive_features=z, points=80)
+    name = frontier.name
+    store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility, key))
+    if len(frontier.labels) == 2:
+        best = limit(y, q, sensitive_features=z, maximize="accuracy", budget="eo_gap")
+        named = "limit of accuracy by EO gap"
+        store.add_curve(ReferenceCurve(name, named, best.levels, best.values, key))

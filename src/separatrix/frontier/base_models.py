@@ -37,7 +37,6 @@ from separatrix.crossfit.out_of_fold import NestedScores
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of
-from separatrix.frontier.sweep import fingerprint
 from separatrix.io import in_processes, write_whole
 from separatrix.predictor.models import model_bytes, model_from_bytes
 
@@ -114,7 +113,7 @@ def _sensitive_columns(data: Data, rows: Any) -> list[str] | None:
 def base_key(data: Data, base: Base, fold: NDArray[np.intp]) -> str:
     """Hash of the rows, the folds and the models: of all that decides the scores."""
     described = {name: repr(model) for name, model in base.models.items()}
-    known = [fingerprint(data), fold.tolist(), described, base.reads, list(base.left_out)]
+    known = [data.fingerprint, fold.tolist(), described, base.reads, list(base.left_out)]
     return hash_of(known)
 
 
@@ -141,31 +140,35 @@ def fit_base(
     if kind == JOINT:
         models = {name: JointModel(model) for name, model in models.items()}
     shape = (len(data.labels), len(data.groups))
-    rows = BaseRows(X, data.y, data.z, shape, fold, key, kind)
-    return fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)
+    rows = BaseRows(folder, X, data.y, data.z, shape, fold, key, base.bases, kind)
+    return rows.fit(models, known=pieces, n_jobs=n_jobs, done=done)
 
 
 @dataclass(frozen=True, eq=False)
 class BaseRows:
-    """What the base models are fitted to.
+    """What the base models of one kind are fitted to, and their fits in the folder of the trace.
 
     Args:
-        X: rows as the models take them.
+        folder: of the trace.
+        X: rows as the models take them; None to read what was fitted.
         y, z: codes.
         shape: how many labels and groups.
         fold: of each row.
         key: hash of rows and folds.
+        bases: the name of the model of each outer fold, and last of all rows.
         kind: "labels" for P(y | x, z), "without" for P(y | x) from rows without the
             group's columns, "joint" for P(y, z | x), which knows the groups in training only,
             "numbers" for a numeric outcome y.
     """
 
+    folder: Path
     X: Any
     y: NDArray[Any]
     z: NDArray[Any]
     shape: tuple[int, int]
     fold: NDArray[np.intp]
     key: str
+    bases: Sequence[str]
     kind: str = LABELS
 
     def train(self, model: Any, X: Any, places: NDArray[np.intp]) -> Any:
@@ -181,58 +184,56 @@ class BaseRows:
         scores = scores_of(model, X, _READS.get(self.kind, "x"), self.shape)
         return scores.reshape(len(scores), -1)
 
+    def fit(
+        self, models: Mapping[str, Any], *, known: Mapping[Fit, Piece] | None = None, n_jobs: int = 1,
+        done: Callable[[], None] = lambda: None,
+    ) -> NestedScores:  # fmt: skip
+        """Make every fit that the nested scores need; finished pieces are read, not computed.
 
-def fit_bases(
-    folder: Path,
-    rows: BaseRows,
-    bases: Sequence[str],
-    models: Mapping[str, Any],
-    *,
-    known: Mapping[Fit, Piece] | None = None,
-    n_jobs: int = 1,
-    done: Callable[[], None] = lambda: None,
-) -> NestedScores:
-    """Every fit that the nested scores need; finished pieces are read, not computed.
+        Args:
+            models: unfitted, by name.
+            known: pieces that were fitted to these rows already.
+            n_jobs: processes.
+            done: called after each fit.
+        """
+        from joblib import delayed
 
-    Args:
-        folder: of the trace.
-        rows: what to fit.
-        bases: the name of the model of each outer fold, and last of all rows.
-        models: unfitted models by name.
-        known: pieces that were fitted to these rows already.
-        n_jobs: processes.
-        done: called after each fit.
-    """
-    from joblib import delayed
-
-    (folder / BASE).mkdir(parents=True, exist_ok=True)
-    fits = plan_fits(bases)
-    for fit, (scores, model) in (known or {}).items():
-        if fit in fits:
-            _write(folder, rows, fit, scores, model_bytes(model) if _ships(fit) else None)
-    missing = [fit for fit in fits if not _file(folder, rows, fit).is_file()]
-    for _ in range(len(fits) - len(missing)):
-        done()
-    work = (delayed(_piece)(rows, fit, models[fit.base]) for fit in missing)
-    many = n_jobs != 1 and len(missing) > 1
-    with in_processes(work, n_jobs if many else 1) as answers:
-        for fit, (scores, model) in zip(missing, answers, strict=True):
-            _write(folder, rows, fit, scores, model)
+        (self.folder / BASE).mkdir(parents=True, exist_ok=True)
+        fits = plan_fits(self.bases)
+        for fit, (scores, model) in (known or {}).items():
+            if fit in fits:
+                self._write(fit, scores, model_bytes(model) if _ships(fit) else None)
+        missing = [fit for fit in fits if not self._file(fit).is_file()]
+        for _ in range(len(fits) - len(missing)):
             done()
-    return read_bases(folder, rows, bases)
+        work = (delayed(_piece)(self, fit, models[fit.base]) for fit in missing)
+        with in_processes(work, n_jobs if len(missing) > 1 else 1) as answers:
+            for fit, (scores, model) in zip(missing, answers, strict=True):
+                self._write(fit, scores, model)
+                done()
+        return self.read()
 
+    def read(self) -> NestedScores:
+        """The nested scores from finished pieces."""
+        pieces: dict[Fit, Piece] = {fit: (_scores(self._file(fit)), None) for fit in plan_fits(self.bases)}
+        return assemble(self.fold, self.bases, pieces)
 
-def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
-    """The nested scores from finished pieces; `read_model` reads a model."""
-    pieces: dict[Fit, Piece] = {fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)}
-    return assemble(rows.fold, bases, pieces)
+    def model(self, k: int | None) -> Any:
+        """The model fitted to all rows (k None), or the one that did not see the fold `KEPT`."""
+        path = self._file(Fit(self.bases[-1], ()) if k is None else Fit(self.bases[k], (k,))).with_suffix(".model")
+        return model_from_bytes(_read(path), (), path)
 
+    def _file(self, fit: Fit) -> Path:
+        name = hash_of([self.key, self.kind, fit.base, list(fit.without)])
+        return self.folder / BASE / f"{name}.safetensors"
 
-def read_model(folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None) -> Any:
-    """The model fitted to all rows (k None), or the one that did not see the fold `KEPT`."""
-    fit = Fit(bases[-1], ()) if k is None else Fit(bases[k], (k,))
-    path = _file(folder, rows, fit).with_suffix(".model")
-    return model_from_bytes(_read(path), (), path)
+    def _write(self, fit: Fit, scores: Array, model: bytes | None) -> None:
+        from safetensors.numpy import save
+
+        path = self._file(fit)
+        if model is not None:  # first, since the scores say that the piece is done
+            write_whole(path.with_suffix(".model"), model)
+        write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
 
 
 def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
@@ -245,20 +246,6 @@ def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
 def _ships(fit: Fit) -> bool:
     """Whether the model may ship: M() of all rows, or M(0), which the rows of fold 0 certify."""
     return fit.without in ((), (KEPT,))
-
-
-def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:
-    name = hash_of([rows.key, rows.kind, fit.base, list(fit.without)])
-    return folder / BASE / f"{name}.safetensors"
-
-
-def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes | None) -> None:
-    from safetensors.numpy import save
-
-    path = _file(folder, rows, fit)
-    if model is not None:  # first, since the scores say that the piece is done
-        write_whole(path.with_suffix(".model"), model)
-    write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
 
 
 def _scores(path: Path) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from separatrix import methods
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.frontier.answers import Answer, Shippable
+from separatrix.frontier.answers import Answer
 from separatrix.frontier.results import (
     MARKERS,
     REFERENCES,
@@ -23,6 +23,7 @@ from separatrix.frontier.results import (
     main_series,
     select,
 )  # fmt: skip
+from separatrix.frontier.shippable import Shippable
 from separatrix.methods import POLICIES
 from separatrix.report.figures import blank_figure, finish, new_axes, root_scale, shared_legend, write_figure
 
@@ -216,33 +217,30 @@ def _draw_limit(ax: Axes, curve: Any, right: float, label: str) -> None:
     ax.plot(x, hull.at(x), label=label, **look)
 
 
-def draw_answers(results: Results, shippable: Shippable, ax: Axes | None = None) -> Axes:
+def plot(results: Results, shippable: Shippable, path: str | Path | None = None, ax: Axes | None = None) -> Any:
     """What a trace could ship: accuracy against the EO gap; for more labels u against v.
 
     Args:
         results: of the trace, for the limits.
         shippable: its answers.
-        ax: where to draw; by default new axes.
+        path: write both planes into a file whose ending is one that matplotlib knows.
+        ax: where to draw the first; by default new axes.
+
+    Returns:
+        The axes; with a path the figure.
     """
-    ax = new_axes(5.8, 4.8) if ax is None else ax
-    _plane(ax, results, shippable, *_planes(shippable)[0])
-    ax.legend(frameon=False, fontsize=8)
-    return ax
-
-
-def write_answers(results: Results, shippable: Shippable, path: str | Path) -> Figure:
-    """The same beside u against v, in a file whose ending is one that matplotlib knows."""
-    planes = _planes(shippable)
+    planes = list(LIMITS) if len(shippable.labels) == 2 else [("violation", "utility")]
+    if path is None:
+        ax = new_axes(5.8, 4.8) if ax is None else ax
+        _plane(ax, results, shippable, *planes[0])
+        ax.legend(frameon=False, fontsize=8)
+        return ax
     figure = blank_figure(5.8 * len(planes), 4.8)
-    for ax, (x, y) in zip(np.ravel(figure.subplots(1, len(planes))), planes, strict=True):
-        _plane(ax, results, shippable, x, y)
+    for panel, (x, y) in zip(np.ravel(figure.subplots(1, len(planes))), planes, strict=True):
+        _plane(panel, results, shippable, x, y)
     shared_legend(figure, figure.axes)
     write_figure(figure, path)
     return figure
-
-
-def _planes(shippable: Shippable) -> list[tuple[str, str]]:
-    return list(LIMITS) if len(shippable.labels) == 2 else [("violation", "utility")]
 
 
 def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.frames import tidy
+from separatrix.columns.groups import Grouping
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.errors import DataError, InfeasibleError, InputError
-from separatrix.frontier import figures, page, tables
-from separatrix.frontier.answers import Answer, Shippable
+from separatrix.core.measures import CRITERIA
+from separatrix.crossfit.out_of_fold import NestedScores
+from separatrix.datasets import Preprocessing
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.frontier import figures, page
+from separatrix.frontier.answers import Answer, compare_criteria
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
+from separatrix.frontier.folder import Folder, read_manifest
 from separatrix.frontier.numeric import NumericFrontier
-from separatrix.frontier.operating_point import OperatingPoint, model_of
-from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
-from separatrix.frontier.results import select
-from separatrix.frontier.selection import ask, candidates_for
-from separatrix.frontier.store import ALL_ROWS
-from separatrix.frontier.traced import Traced, read_manifest
+from separatrix.frontier.operating_point import OperatingPoint, held_out_audit, model_of
+from separatrix.frontier.results import Columns, Results, select
+from separatrix.frontier.selection import ask, candidates_for, choice_of
+from separatrix.frontier.shippable import Shippable
+from separatrix.frontier.store import ALL_ROWS, SavedRun
 from separatrix.io import as_path
 from separatrix.methods import POLICIES
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.predictor.predictor import Predictor
-from separatrix.procedure.candidates import CandidateTable, choose
+from separatrix.procedure.candidates import CandidateTable
+from separatrix.procedure.procedures import Plain, Procedure, Rows
+from separatrix.procedure.promise import Measured, Run
 from separatrix.procedure.request import Request
-from separatrix.report.table import Table
-from separatrix.report.words import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +61,7 @@ class FrontierEnvelope(Envelope):
         return tidy({name: getattr(self, name).tolist() for name in names})
 
 
-class Frontier(Traced):
+class Frontier(Folder):
     """What `trace` found: candidates with their promises, points, models; `select` ships one.
 
     Made by `trace` or `Frontier.load`.
@@ -68,6 +73,138 @@ class Frontier(Traced):
         place = as_path(folder, "folder")
         numbers = read_manifest(place)["task"] == NumericFrontier.task
         return NumericFrontier(place) if numbers else Frontier(place)
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder)
+        self._measured: dict[str, Measured] = {}  # solving twice takes twice the time
+
+    @cached_property
+    def results(self) -> Results:
+        """The records, curves and models."""
+        return Results.read(self.folder)
+
+    @property
+    def columns(self) -> Columns:
+        """The points as arrays: a row per method, inputs, λ, fold and policy; see `tidy`."""
+        return self.results.columns
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels in the order of their codes."""
+        return tuple(self.manifest["labels"])
+
+    @cached_property
+    def table(self) -> Rows:
+        """Labels and groups of every row, for procedures."""
+        share = self.manifest["people"] / self.manifest["rows"]
+        return Rows(self.rows["y"], self.rows["z"], self.labels, self.groups, share=share)
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Finds the group of raw rows by column name, where the groups came from columns."""
+        known = self.manifest["grouping"]
+        return None if known is None else Grouping.from_dict(known)
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The names of the groups' columns, where these have names."""
+        return () if self.grouping is None else self.grouping.columns
+
+    def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
+        """From raw columns to X, by the training rows of `fold`; None where X was a matrix."""
+        known = self.manifest["preprocessing"].get(str(fold))
+        return None if known is None else Preprocessing.from_dict(known)
+
+    @property
+    def nested(self) -> NestedScores:
+        """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
+        return self.scores(LABELS)
+
+    def scores(self, kind: str) -> NestedScores:
+        """The honest scores of a kind; see `base_models`.
+
+        A base model of the caller's sees the caller's rows as they are: where these do not hold the
+        group, it is the same model with and without.
+        """
+        if kind == JOINT and not self.blind:
+            raise InputError(
+                "This frontier was traced with the group only. Trace it again with blind=True "
+                "(--blind) for decisions without the group."
+            )
+        return super().scores(LABELS if kind == WITHOUT and not self.reads_group else kind)
+
+    def measured(self, kind: str, procedure: Procedure) -> Measured:
+        """A procedure around the base model, run on every outer fold and on all rows; once."""
+        asked = f"{kind} {procedure}"
+        if asked not in self._measured:
+            self._measured[asked] = Run(procedure, self.scores(kind), self.table).measured()
+        return self._measured[asked]
+
+    @property
+    def sees_groups(self) -> bool:
+        """Whether the base model was given the group beside the features."""
+        return bool(self.manifest["base"]["reads"] == "xz")
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Places of the columns of the caller's rows that hold the group."""
+        return tuple(self.manifest["base"]["left_out"])
+
+    @property
+    def reads_group(self) -> bool:
+        """Whether the plain model needs the group, beside the features or among them."""
+        return self.sees_groups or bool(self.left_out)
+
+    @property
+    def impossible(self) -> str:
+        """Why there is no model without the columns that hold the group; "" if there is one."""
+        return str(self.manifest["base"]["impossible"])
+
+    @property
+    def criterion(self) -> str:
+        """The criterion whose gap the usual questions are about."""
+        return str(self.manifest.get("criterion", "separation"))
+
+    @property
+    def first_request(self) -> Request:
+        """What the first sentence is about."""
+        name = CRITERIA[self.criterion].gap_name
+        return Request("accuracy", {name: float(self.manifest["max_eo_gap"])})
+
+    @property
+    def blind(self) -> bool:
+        """Whether decisions without the group were traced too."""
+        return bool(self.manifest["blind"])
+
+    def saved_run(
+        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
+    ) -> tuple[SavedRun, int]:
+        """The stack that holds a run, and its lane there.
+
+        Args:
+            method: "METHOD" or "METHOD:RECIPE"; without a recipe the default one, or the only one.
+            trade_off, inputs, fold: of the run.
+        """
+        name, _, recipe = method.partition(":")
+        known = list(dict.fromkeys(s.first.recipe for s in self.results.saved if s.first.method == name))
+        recipe = recipe or (known[0] if len(known) == 1 else "default")
+        wanted = name, recipe, inputs, fold, trade_off
+        for saved in self.results.saved:
+            for lane, run in enumerate(saved.runs):
+                if (run.method, run.recipe, run.inputs, run.fold, run.trade_off) == wanted:
+                    return saved, lane
+        raise InputError(
+            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
+            f"fold {fold}. Its points are in `points`."
+        )
+
+    def held_out(self, method: str, trade_off: float, *, inputs: str = "xz") -> NDArray[np.float32]:
+        """Posteriors (n, K) of every row, in order, by the model that was not trained on it."""
+        out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
+        for fold in range(int(self.manifest["folds"])):
+            saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold)
+            out[self.rows["fold"] == fold] = saved.held_out[lane]
+        return out
 
     @property
     def points(self) -> Any:
@@ -86,7 +223,7 @@ class Frontier(Traced):
         if policy not in POLICIES:
             raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {policy!r}.")
         named = {} if method is None else {"method": method}
-        mean = select(self.means, policy=policy, lost=0, **named)
+        mean = select(self.results.mean, policy=policy, lost=0, **named)
         hull = concave_envelope(mean["violation"], mean["utility"])
         of_vertex = (mean[name][hull.index] for name in ("method", "inputs", "trade_off"))
         return FrontierEnvelope(hull.violation, hull.utility, hull.index, *of_vertex)
@@ -96,7 +233,7 @@ class Frontier(Traced):
 
         `method` is "METHOD" or "METHOD:RECIPE".
         """
-        return model_of(self, method, trade_off, inputs=inputs, fold=fold)
+        return model_of(self, method, trade_off, inputs, fold)
 
     def select(
         self,
@@ -148,23 +285,21 @@ class Frontier(Traced):
         other = criterion != "separation"
         if other and (confidence is not None or maximize == "auroc" or not question.solvable):
             raise InputError(
-                f"criterion={criterion!r} is for decisions that are solved and expected to keep "
-                "the budget: leave `confidence` out, and maximise 'accuracy', "
-                "'balanced_accuracy', 'utility' or a Cost(...)."
+                f"criterion={criterion!r} is for decisions that are solved and expected to keep the budget: leave "
+                "`confidence` out, and maximise 'accuracy', 'balanced_accuracy', 'utility' or a Cost(...)."
             )
         return ask(self, question, method=method, allow_constant=allow_constant)
 
     @property
     def candidates(self) -> CandidateTable:
         """What could ship for the budget of the trace, simplest first, each with its promise."""
-        request = first_request(self)
-        found = candidates_for(self, request)
+        request = self.first_request
+        found, metrics = candidates_for(self, request), (request.aim, *request.budgets)
         try:
-            shipped = choose(found, request).candidate
+            ships = choice_of(self, found, request).candidate
         except InfeasibleError:  # the budget of the trace cannot be promised
-            return CandidateTable(found, (request.aim, *request.budgets))
-        found = [shipped if one.name == shipped.name else one for one in found]
-        return CandidateTable(found, (request.aim, *request.budgets), shipped.name)
+            return CandidateTable(found, metrics)
+        return CandidateTable([ships if one.name == ships.name else one for one in found], metrics, ships.name)
 
     @property
     def answers(self) -> list[Answer]:
@@ -174,13 +309,7 @@ class Frontier(Traced):
     @property
     def shippable(self) -> Shippable:
         """The answers in words and as a short table."""
-        found = Shippable.of(self.results)
-        if found is None:
-            raise DataError(
-                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
-                "with the same folder."
-            )
-        return found
+        return self.ended(Shippable.read(self.results))
 
     def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
         """What could be shipped: accuracy against the EO gap with the answers' errors.
@@ -194,9 +323,8 @@ class Frontier(Traced):
         Returns:
             The axes; with a path the figure.
         """
-        if path is not None:
-            return figures.write_answers(self.results, self.shippable, path)
-        return figures.draw_answers(self.results, self.shippable, ax)
+        drawn: Axes | Figure = figures.plot(self.results, self.shippable, path, ax)
+        return drawn
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline.
@@ -204,24 +332,12 @@ class Frontier(Traced):
         The first page of a frontier also solves for the other criteria, to compare them.
         """
         compare_criteria(self)
-        return page.write(self.folder, path, plain_audit=plain_audit(self))
-
-    def summary(self, policy: str = "randomized") -> Table:
-        """Fold means of every point as a table."""
-        return tables.paths(self.columns, self.name, policy)
+        plain = self.measured(LABELS, Plain())
+        audit = held_out_audit(self, plain.tables, plain.squares)
+        return page.write(self.folder, path, plain_audit=audit)
 
     def __str__(self) -> str:
-        shown = self.shippable
-        return "\n".join(
-            [
-                *wrapped(shown.sentence()),
-                "",
-                shown.table().lines(WIDTH),
-                *(line for text in shown.explained() for line in wrapped(text)),
-            ]
-        )
+        return "\n".join(self.shippable.lines())
 
     def _repr_html_(self) -> str:
-        shown = self.shippable
-        said = "".join(f"<p>{escape(text)}</p>" for text in (shown.sentence(), *shown.explained()))
-        return said + shown.table().html()
+        return self.shippable.html()

@@ -9,9 +9,10 @@ manifest holds R², RMSE and v of every penalty on every outer fold.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,11 @@ from separatrix.core.numbers import not_negative
 from separatrix.crossfit.base_models import Base
 from separatrix.crossfit.nested import plan_fits
 from separatrix.datasets import Preprocessing
-from separatrix.errors import DataError, InfeasibleError, InputError
-from separatrix.frontier.base_models import NUMBERS, BaseRows, fit_bases
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.frontier.base_models import NUMBERS, BaseRows
+from separatrix.frontier.folder import Folder, check_same, kept_with, remove_checksums, write_manifest, writing
 from separatrix.frontier.rows import Settings, features_of, one_column
 from separatrix.frontier.store import hash_of
-from separatrix.frontier.traced import Folder, check_same, kept_with, remove_checksums, write_manifest, writing
 from separatrix.io import Stages, write_whole
 from separatrix.optimum.margin import up
 from separatrix.optimum.scores.align import (
@@ -77,19 +78,19 @@ class NumericPoint:
     """What ships within a budget, and what unseen rows will show.
 
     Args:
+        frontier: what it was chosen from.
         max_violation: the budget; None for the best R².
         penalty: β of what ships.
         promise: R², RMSE and v with standard errors: means over outer folds, each with a penalty
             that its own inner folds chose.
         eased: outer folds that could not keep the budget and took the least v.
-        make: makes the predictor, given what to write on its card.
     """
 
+    frontier: NumericFrontier = field(repr=False)
     max_violation: float | None
     penalty: float
     promise: Mapping[str, Promise]
     eased: int
-    make: Callable[[dict[str, Any]], Predictor] = field(repr=False)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -97,7 +98,7 @@ class NumericPoint:
         choice = {"maximize": "r2", "penalty": self.penalty, "promise": self.promise}
         if self.max_violation is not None:
             choice["max_violation"] = self.max_violation
-        return self.make(choice)
+        return self.frontier.predictor(self.penalty, choice)
 
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
@@ -143,28 +144,23 @@ class NumericFrontier(Folder):
         self.nested = self.scores(NUMBERS)
         self.data = Numeric(y, self.nested.honest[:, 0], z, self.groups)
         self.codes = z if self.groups else attribute_bins(z)
-        self._inner: dict[int | None, tuple[list[float], Iterator[float]]] = {}
+        self._inner: dict[int | None, Iterator[float]] = {}
 
     @property
     def points(self) -> Any:
         """A tidy frame: penalty (none for the regressor as it is), fold, r2, rmse, violation."""
-        names = ("penalty", "fold", *METRICS)
-        return tidy({name: [row[name] for row in self._points] for name in names})
+        return tidy({name: [row[name] for row in self._points] for name in ("penalty", "fold", *METRICS)})
 
     @property
     def means(self) -> list[tuple[float | None, dict[str, Promise]]]:
         """Each penalty with the means over the outer folds and their standard errors."""
-        penalties = dict.fromkeys(row["penalty"] for row in self._points)
-        return [(b, _mean([r for r in self._points if r["penalty"] == b])) for b in penalties]
+        rows = self._points
+        penalties = dict.fromkeys(row["penalty"] for row in rows)
+        return [(penalty, _mean([row for row in rows if row["penalty"] == penalty])) for penalty in penalties]
 
     @property
     def _points(self) -> list[dict[str, Any]]:
-        if not self.manifest["points"]:
-            raise DataError(
-                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
-                "with the same folder."
-            )
-        return list(self.manifest["points"])
+        return list(self.ended(self.manifest["points"]))
 
     def measured(self) -> list[dict[str, Any]]:
         """R², RMSE and v of the regressor as it is and of every penalty, on every outer fold."""
@@ -172,11 +168,13 @@ class NumericFrontier(Folder):
         for k in self.nested.folds:
             tested, own = self.nested.tested(k)
             test, codes = replace(self.data[tested], s=own[:, 0]), self.codes[tested]
-            found.append({"penalty": None, "fold": k, **self._judged(test.y, test.s, codes)})
-            for one in aligned_path(self._training(k), PENALTIES, self.manifest["levels"]):
-                out = one.levels[one.coded(test.s, test.z)]
-                row = {"penalty": one.penalty, "fold": k, **self._judged(test.y, out, codes)}
-                found.append(row)
+            path = aligned_path(self._training(k), PENALTIES, self.manifest["levels"])
+            shown = {None: test.s} | {one.penalty: one.levels[one.coded(test.s, test.z)] for one in path}
+            for penalty, u in shown.items():
+                error = float(np.mean((test.y - u) ** 2))
+                v = rank_violation(test.y, u, codes, int(self.codes.max()) + 1)
+                judged = {"r2": 1.0 - error / float(test.y.var()), "rmse": error**0.5, "violation": v}
+                found.append({"penalty": penalty, "fold": k, **judged})
         return found
 
     def select(self, *, max_violation: float | None = None) -> NumericPoint:
@@ -220,37 +218,25 @@ class NumericFrontier(Folder):
                 own = self._penalty(k, error.smallest)
                 eased += 1
             rows.append(known[own, k])
-        return NumericPoint(None, penalty, _mean(rows), eased, lambda choice: self._predictor(penalty, choice))
+        return NumericPoint(self, None, penalty, _mean(rows), eased)
 
     def _penalty(self, k: int | None, budgets: Mapping[str, float]) -> float:
         """That keeps a budget on inner folds of the training rows of fold k; None: of all rows."""
         if not budgets:
             return PENALTIES[0]
-        return least_penalty(budgets["violation"], self._violations(k))
-
-    def _violations(self, k: int | None) -> Iterator[float]:
-        """On inner folds, of each penalty in turn; what is known is not computed again."""
         if k not in self._inner:
             levels, seed = self.manifest["levels"], self.manifest["seed"]
-            found = inner_violations(self._training(k), levels=levels, random_state=seed)
-            self._inner[k] = [], found
-        known, more = self._inner[k]
-        yield from known
-        for violation in more:
-            known.append(violation)
-            yield violation
+            self._inner[k] = inner_violations(self._training(k), levels=levels, random_state=seed)
+        violations, self._inner[k] = tee(self._inner[k])  # what is known is not computed again
+        return least_penalty(budgets["violation"], violations)
 
     def _training(self, k: int | None) -> Numeric:
         """Rows that the maps of fold k are fitted to, with honest predictions; None: all rows."""
         rows, scores = self.nested.training(k)
         return replace(self.data[rows], s=scores[:, 0])
 
-    def _judged(self, y: Array, u: Array, codes: NDArray[Any]) -> dict[str, float]:
-        error = float(np.mean((y - u) ** 2))
-        v = rank_violation(y, u, codes, int(self.codes.max()) + 1)
-        return {"r2": 1.0 - error / float(y.var()), "rmse": error**0.5, "violation": v}
-
-    def _predictor(self, penalty: float, choice: dict[str, Any]) -> Predictor:
+    def predictor(self, penalty: float, choice: dict[str, Any]) -> Predictor:
+        """The regressor of all rows with the maps of a penalty; `choice` is written on its card."""
         m = self.manifest
         path = [beta for beta in PENALTIES if beta <= penalty]
         shipped = aligned_path(self._training(None), path, m["levels"])[-1]
@@ -260,7 +246,7 @@ class NumericFrontier(Folder):
         return Predictor(
             tuple(shipped.levels.tolist()),
             self.groups,
-            (Branch(Base(self.base_model(NUMBERS), "value"), shipped),),
+            (Branch(Base(self.base(NUMBERS).model(None), "value"), shipped),),
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             grouping=Grouping(tuple(m["columns"]), self.groups),
             about={"choice": choice, "card": {"name": m["name"], "rows": m["rows"]}},
@@ -270,13 +256,16 @@ class NumericFrontier(Folder):
         """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
         if path is None:
             return self._draw(new_axes(*_SIZE) if ax is None else ax)
-        figure = self._figure()
+        figure = blank_figure(*_SIZE)
+        self._draw(figure.subplots())
         write_figure(figure, path)
         return figure
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        picture = figure_bytes(self._figure(), "svg").decode()
+        figure = blank_figure(*_SIZE)
+        self._draw(figure.subplots())
+        picture = figure_bytes(figure, "svg").decode()
         page = render_template(
             "numeric.html.jinja", title=self._title, finding=self._finding, said=_SAID,
             svg=picture[picture.index("<svg") :], table=self._table,
@@ -300,24 +289,17 @@ class NumericFrontier(Folder):
         plain = next(found for penalty, found in self.means if penalty is None)
         v, whose = estimate_text("violation", plain["violation"]), self.manifest["columns"]
         return (
-            f"As it is, the model explains {plain['r2'].value:.0%} of the variance of "
-            f"{self.manifest['target']}; among people with the same outcome its predictions tell "
-            f"v = {v} nats about {' & '.join(whose)}."
+            f"As it is, the model explains {plain['r2'].value:.0%} of the variance of {self.manifest['target']}; "
+            f"among people with the same outcome its predictions tell v = {v} nats about {' & '.join(whose)}."
         )
 
     @property
     def _table(self) -> Table:
         rows = [
-            ("as it is" if penalty is None else f"{penalty:g}",
-             *(estimate_text(name, found[name]) for name in METRICS))
+            ("as it is" if penalty is None else f"{penalty:g}", *(estimate_text(name, found[name]) for name in METRICS))
             for penalty, found in self.means
-        ]  # fmt: skip
+        ]
         return Table("", ("penalty", "R²", "RMSE", "v"), tuple(rows))
-
-    def _figure(self) -> Figure:
-        figure = blank_figure(*_SIZE)
-        self._draw(figure.subplots())
-        return figure
 
     def _draw(self, ax: Axes) -> Axes:
         """R² against v, with errors; the regressor as it is as a diamond."""
@@ -377,10 +359,9 @@ def trace_numeric(X: Any, y: Any, sensitive_features: Any, settings: Settings, n
         known = {name: about[name] for name in ("task", "fingerprint")}
         check_same(folder, told=note, **known, key=key)
         remove_checksums(folder)
-        base = BaseRows(rows, numbers, z, (1, max(len(groups), 1)), fold, key, NUMBERS)
+        base = BaseRows(folder, rows, numbers, z, (1, max(len(groups), 1)), fold, key, bases, NUMBERS)
         with stages.stage(f"Fitting {type(model).__name__}", len(plan_fits(bases))) as done:
-            n_jobs = settings.execution.n_jobs
-            fit_bases(folder, base, bases, {_BASE: model}, n_jobs=n_jobs, done=done)
+            base.fit({_BASE: model}, n_jobs=settings.execution.n_jobs, done=done)
         arrays = {"y": numbers, "z": z, "fold": fold}
         write_manifest(folder, arrays, about)
         with stages.stage("Measuring what could be shipped"):

@@ -7,32 +7,35 @@ since the confidence would not cover a choice among folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
+from separatrix.columns.counting import soft_sums
 from separatrix.columns.groups import group_name
-from separatrix.columns.values import Levels
-from separatrix.core.counts import CountTable
 from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.crossfit.base_models import Base
-from separatrix.errors import InputError
 from separatrix.frontier.base_models import JOINT, KEPT, LABELS, WITHOUT
-from separatrix.frontier.store import ALL_ROWS, PointKey
-from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained import Mixture
+from separatrix.frontier.results import held_out_table
+from separatrix.frontier.store import ALL_ROWS
+from separatrix.frontier.trained import Trained, held_out_law
 from separatrix.optimum.rules import DrawnLabel, PlainRule
 from separatrix.predictor.predictor import Branch, Predictor, policy_rule
+from separatrix.procedure.candidates import coin_share
+from separatrix.procedure.procedures import Procedure
 from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.words import constant_text, estimate_text, is_constant, majority, recognised, wrapped
+
+if TYPE_CHECKING:
+    from separatrix.frontier.frontier import Frontier
 
 Array = NDArray[np.float64]
 _NEARLY = 0.99  # of the decisions: almost the same for everybody
@@ -44,81 +47,85 @@ class OperatingPoint:
     """A chosen procedure.
 
     Args:
+        frontier: what it was chosen from.
         question: what was asked.
         name: what ships, in words.
+        found: what was measured: a procedure around the base model, or trained points.
+        kind: the scores of the base model that it reads.
+        sentence: why this one, in the user's terms.
+        notes: what must be said: a constant, a budget that folds could not keep, …
+        fold: the outer fold whose rule ships, and whose rows certify it; None for all rows.
         promise: what `predictor` will show on unseen rows: estimate and standard error by metric,
             measured by running the same procedure on the training rows of every outer fold.
-        tables: expected counts N[y, z, u] of each fold's test rows; of a score's levels likewise.
-        labels, groups: their names.
-        build: makes the predictor.
-        notes: what must be said: a constant, a budget that folds could not keep, …
-        mixture: of trained points, where one or two of them were chosen.
-        audit: of the shipped decisions on rows that they were not fitted to; None for a score.
-        shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
-        sentence: why this one, in the user's terms.
-        coin: share of people whose decision a coin makes.
-        columns: the sensitive columns, where they have names.
     """
 
+    frontier: Frontier = field(repr=False)
     question: Request
     name: str
-    promise: Mapping[str, Promise]
-    tables: Array = field(repr=False)
-    labels: Levels
-    groups: Levels
-    build: Callable[[], Predictor] = field(repr=False)
-    notes: tuple[str, ...] = ()
-    mixture: Mixture | None = field(default=None, repr=False)
-    audit: Audit | None = field(default=None, repr=False)
-    shipped: Array | None = field(default=None, repr=False)
+    found: Measured | Trained = field(repr=False)
+    kind: str = LABELS
     sentence: str = ""
-    coin: float = 0.0
-    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    fold: int | None = None
+    promise: Mapping[str, Promise] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Promise nothing about criteria that were not asked for: of their gaps six of twenty were
         outside two errors on the tables of docs/evidence/unseen.md.
         """
         asked = ("separation", self.question.criterion)
-        known = (name for name in self.promise if name in METRICS)
-        names = {name for name in known if METRICS[name].criterion not in ("", *asked)}
-        kept = {name: one for name, one in self.promise.items() if name not in names}
-        object.__setattr__(self, "promise", PromiseTable(kept))
+        found = self.promise or self.found.promise
+        kept = [name for name in found if name not in METRICS or METRICS[name].criterion in ("", *asked)]
+        object.__setattr__(self, "promise", PromiseTable({name: found[name] for name in kept}))
 
     @cached_property
     def predictor(self) -> Predictor:
         """What to ship: the same procedure, run on all rows."""
-        return self.build()
+        return _of_trained(self, self.found) if isinstance(self.found, Trained) else _of_procedure(self, self.found)
 
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
         return Path(self.predictor.save(folder))
 
     @property
-    def violation(self) -> float:
-        """The promised v."""
-        return self.promise["violation"].value
-
-    @property
-    def utility(self) -> float:
-        """The promised u, of decisions."""
-        if "utility" not in self.promise:
-            raise InputError("This point is a score; it promises AUROC, EO gap and v.")
-        return self.promise["utility"].value
-
-    @property
-    def decided(self) -> Array:
-        """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
-        return self.tables if self.shipped is None else self.shipped
-
-    @property
     def is_score(self) -> bool:
         """Whether it ships a score rather than decisions."""
-        return "auroc" in self.promise
+        return self.found.is_score
+
+    @property
+    def mixture(self) -> Trained | None:
+        """Of trained points, where one or two of them were chosen."""
+        return self.found if isinstance(self.found, Trained) else None
+
+    @property
+    def tables(self) -> Array:
+        """Expected counts N[y, z, u] of each fold's test rows; of a score's levels likewise."""
+        return self.found.tables
+
+    @cached_property
+    def decided(self) -> Array:
+        """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
+        if isinstance(self.found, Trained) or self.is_score or self.question.confidence is not None:
+            return self.tables
+        return shipped(self.frontier, self.found.procedure, self.found.rule, self.kind)
+
+    @cached_property
+    def audit(self) -> Audit | None:
+        """Of the decisions on rows that they were not fitted to; None for a score, or with a confidence."""
+        if self.is_score or self.question.confidence is not None:
+            return None
+        return held_out_audit(self.frontier, self.found.tables, self.found.squares)
+
+    @cached_property
+    def coin(self) -> float:
+        """Share of people whose decision a coin makes."""
+        if isinstance(self.found, Trained):
+            return coin_share(held_out_law(self.frontier, self.found))
+        return 0.0 if self.found.laws is None else coin_share(self.found.laws)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest, the card and JSON."""
-        always, share = majority(self.tables, self.labels)
+        always, share = majority(self.tables, self.frontier.labels)
         return {
             "asked": str(self.question),
             "budgets": dict(self.question.budgets),
@@ -135,7 +142,8 @@ class OperatingPoint:
         for note in self.notes:
             lines += wrapped(f"! {note}")
         if not self.is_score:
-            said = recognised(self.tables.sum(0), self.labels, self.groups, self.columns)
+            f = self.frontier
+            said = recognised(self.tables.sum(0), f.labels, f.groups, f.sensitive)
             lines += wrapped(f"Recognised: {said}.")
             if self.coin > 0:
                 lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
@@ -149,7 +157,7 @@ class OperatingPoint:
 
     def _told(self) -> list[tuple[str, str, str]]:
         """Each promised metric in words, with what to compare it with."""
-        always, share = majority(self.tables, self.labels)
+        always, share = majority(self.tables, self.frontier.labels)
         beside = {"accuracy": f"always {always!r}: {share:.4f}"}
         if self.is_score:
             beside["eo_gap"] = "the largest over all thresholds"
@@ -171,40 +179,32 @@ class OperatingPoint:
 
 def with_warnings(point: OperatingPoint) -> OperatingPoint:
     """The point with a sentence for each part of its decisions that decides nothing."""
-    notes, share = list(point.notes), majority(point.tables, point.labels)[1]
+    notes, labels = list(point.notes), list(map(str, point.frontier.labels))
     given = point.decided.sum((0, 1, 2)) / point.decided.sum()
-    if given.max() > _NEARLY:
-        what = str(point.labels[int(given.argmax())])
+    often, rows = int(given.argmax()), point.tables.sum((0, 2, 3)) / point.tables.sum()
+    if given[often] > _NEARLY:
         notes.append(
-            f"It hardly decides: {given.max():.1%} of all get {what!r}, and always {what!r} is "
-            f"right for {_right(point, int(given.argmax())):.1%}."
+            f"It hardly decides: {given[often]:.1%} of all get {labels[often]!r}, and always {labels[often]!r} is "
+            f"right for {rows[often]:.1%}."
         )
     for name, most in point.question.budgets.items():
         told = point.promise[name]
         if told.value - told.error > most:
             shown = f"{label_of(name)} {told.value:.4f} ± {told.error:.2g}"
             notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
-    if point.is_score:
-        return replace(point, notes=tuple(notes))
-    for z, group in enumerate(point.groups):
+    for z, group in enumerate(() if point.is_score else point.frontier.groups):
         own = point.decided[:, :, [z]]
         label = is_constant(own) if own.sum() > 0 else None
         if label is not None:
-            gets = str(point.labels[label])
-            notes.append(f"Everybody of the group {group_name(group, point.columns)!r} gets {gets!r}.")
-    if point.mixture is not None and len(point.mixture.points) > 1:
-        for weight, part in zip(point.mixture.weights, point.mixture.points, strict=True):
-            label = is_constant(part.tables)
-            if label is not None:
-                only = constant_text(point.labels[label], share)
-                notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
+            named = group_name(group, point.frontier.sensitive)
+            notes.append(f"Everybody of the group {named!r} gets {labels[label]!r}.")
+    parts = () if point.mixture is None else zip(point.mixture.weights, point.mixture.points, strict=True)
+    for weight, part in parts:
+        label = is_constant(part.tables)
+        if label is not None and weight < 1:
+            only = constant_text(labels[label], rows.max())
+            notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
     return replace(point, notes=tuple(notes))
-
-
-def _right(point: OperatingPoint, label: int) -> float:
-    """How often always the same label is right."""
-    rows = point.tables.sum((0, 2, 3))
-    return float(rows[label] / rows.sum())
 
 
 CERTIFIED = KEPT  # the fold whose rows certify
@@ -214,14 +214,13 @@ _AUDIT = (
 )  # fmt: skip
 
 
-def procedure_predictor(
-    frontier: Traced, point: OperatingPoint, found: Measured, kind: str, k: int | None = None
-) -> Predictor:
-    """The predictor of a rule around the base model: of all rows, or of the outer fold k."""
-    reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[kind]
+def _of_procedure(point: OperatingPoint, found: Measured) -> Predictor:
+    """The predictor of a rule around the base model: of all rows, or of the outer fold that certifies."""
+    frontier = point.frontier
+    reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[point.kind]
     solved = found.is_score or isinstance(found.rule, PlainRule)
-    left_out = () if kind == LABELS else frontier.left_out
-    base = Base(frontier.base_model(kind, k), reads, left_out)
+    left_out = () if point.kind == LABELS else frontier.left_out
+    base = Base(frontier.base(point.kind).model(point.fold), reads, left_out)
     branch = Branch(base, found.rule if solved else found.rule.rule)
     return Predictor(
         labels=frontier.labels,
@@ -229,30 +228,24 @@ def procedure_predictor(
         branches=(branch,),
         preprocessing=frontier.preprocessing() if frontier.sees_groups else None,
         grouping=frontier.grouping if branch.uses_groups else None,
-        about=_about(frontier, point, k),
+        about=_about(point),
     )
 
 
-def trained_predictor(frontier: Traced, point: OperatingPoint, mixture: Mixture) -> Predictor:
+def _of_trained(point: OperatingPoint, found: Trained) -> Predictor:
     """The predictor of a trained point, or of a revealed mixture of two, trained on all rows."""
-    branches = tuple(_branch(frontier, one.key) for one in mixture.points)
-    return _predictor(frontier, ALL_ROWS, branches, mixture.weights, _about(frontier, point))
+    frontier, branches = point.frontier, []
+    for one in found.points:
+        method, inputs, recipe, trade_off, policy = one.key
+        saved, lane = frontier.saved_run(f"{method}:{recipe}", trade_off, inputs=inputs)
+        # the threshold that the model of all rows found on its own training rows
+        cut = frontier.results.final[one.key[:4]] if policy == "deterministic" else np.nan
+        rule = policy_rule(policy, len(frontier.labels), cut)
+        branches.append(Branch(Base.from_lane(method, trade_off, saved.fitted(), lane), rule))
+    return _predictor(frontier, ALL_ROWS, tuple(branches), found.weights, _about(point))
 
 
-def _about(frontier: Traced, point: OperatingPoint, k: int | None = None) -> dict[str, Any]:
-    """What is known about a point, for its card."""
-    without = "" if k is None else f" but those of fold {k}, which certify it"
-    audit = None if point.audit is None else point.audit.to_dict()
-    return {
-        "choice": point.to_dict(),
-        "audit": {name: audit[name] for name in _AUDIT if name in audit} if audit else {},
-        "card": frontier.manifest["card"],
-        "base": frontier.manifest["base"]["note"],
-        "trained on": f"all rows{without}",
-    }
-
-
-def model_of(frontier: Traced, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS) -> Predictor:
+def model_of(frontier: Frontier, method: str, trade_off: float, inputs: str, fold: int) -> Predictor:
     """The model behind one point of a frontier: of one fold, or of all rows."""
     saved, lane = frontier.saved_run(method, trade_off, inputs=inputs, fold=fold)
     base = Base.from_lane(method.partition(":")[0], trade_off, saved.fitted(), lane)
@@ -261,7 +254,7 @@ def model_of(frontier: Traced, method: str, trade_off: float, *, inputs: str = "
 
 
 def _predictor(
-    frontier: Traced, fold: int, branches: tuple[Branch, ...], weights: tuple[float, ...], about: dict[str, Any]
+    frontier: Frontier, fold: int, branches: tuple[Branch, ...], weights: tuple[float, ...], about: dict[str, Any]
 ) -> Predictor:
     prepared = frontier.preprocessing(fold)
     return Predictor(
@@ -276,35 +269,29 @@ def _predictor(
     )
 
 
-def _branch(frontier: Traced, key: PointKey) -> Branch:
-    """The model of a point, with the threshold that it found on its own training rows."""
-    method, inputs, recipe, trade_off, policy = key
-    saved, lane = frontier.saved_run(f"{method}:{recipe}", trade_off, inputs=inputs)
-    cut = np.nan
-    if policy == "deterministic":
-        cut = frontier.results.final[method, inputs, recipe, trade_off]
-    base = Base.from_lane(method, trade_off, saved.fitted(), lane)
-    return Branch(base, policy_rule(policy, len(frontier.labels), cut))
+def _about(point: OperatingPoint) -> dict[str, Any]:
+    """What is known about a point, for its card."""
+    manifest = point.frontier.manifest
+    without = "" if point.fold is None else f" but those of fold {point.fold}, which certify it"
+    audit = {} if point.audit is None else point.audit.to_dict()
+    return {
+        "choice": point.to_dict(),
+        "audit": {name: audit[name] for name in _AUDIT if name in audit},
+        "card": manifest["card"],
+        "base": manifest["base"]["note"],
+        "trained on": f"all rows{without}",
+    }
 
 
-def held_out_table(frontier: Traced, counts: NDArray[np.float64], squares: NDArray[np.float64]) -> CountTable:
-    """Counts of drawn decisions with their second moments.
-
-    Two labels: these follow from the squares, since (q + 1 − q)² = 1. More: those of hard
-    decisions are taken, which are larger, so bounds err on the wide side.
-    """
-    k = counts.shape[-1]
-    moments = counts[..., None] * np.eye(k)
-    if k == 2:
-        moments[..., 0, 0], moments[..., 1, 1] = squares[..., 0], squares[..., 1]
-        moments[..., 0, 1] = moments[..., 1, 0] = 0.5 * (counts.sum(-1) - squares.sum(-1))
-    names = frontier.labels, frontier.groups, frontier.labels
-    rows = round(float(counts.sum()))
-    return CountTable(counts, *names, rows=rows, moments=moments).simplest()
-
-
-def held_out_audit(frontier: Traced, tables: NDArray[np.float64], squares: NDArray[np.float64]) -> Audit | None:
+def held_out_audit(frontier: Frontier, tables: NDArray[np.float64], squares: NDArray[np.float64]) -> Audit | None:
     """The audit of all rows' held-out decisions; None for a single label or group."""
     if min(tables.shape[-3:-1]) < 2:
         return None
-    return Audit.from_table(held_out_table(frontier, tables.sum(0), squares.sum(0)))
+    return Audit.from_table(held_out_table(frontier.labels, frontier.groups, tables.sum(0), squares.sum(0)))
+
+
+def shipped(frontier: Frontier, procedure: Procedure, rule: Any, kind: str) -> Array:
+    """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
+    rows, (_, scores) = frontier.table, frontier.scores(kind).training(None)
+    law = procedure.law(rule, scores, rows.z)
+    return soft_sums(law, rows.y, rows.z, rows.cells)[0][None]

@@ -8,17 +8,18 @@ page says of a model what the terminal and the model card say.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from separatrix import methods
 from separatrix.auditing.result import Audit
-from separatrix.columns.groups import from_plain, group_name
-from separatrix.core import information
+from separatrix.columns.groups import from_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.core.measures import (
@@ -29,12 +30,22 @@ from separatrix.core.measures import (
     leading_objectives,
 )  # fmt: skip
 from separatrix.errors import InputError
-from separatrix.frontier.answers import BASE, KINDS, UNCHANGED, Answer, Shippable
+from separatrix.frontier.answers import BASE, KINDS, Answer, rates_of
 from separatrix.frontier.figures import BLIND, LIMITS
-from separatrix.frontier.results import Results, Series, main_series, named_series, select
-from separatrix.frontier.store import ReferenceCurve
-from separatrix.frontier.tables import secant_price
-from separatrix.frontier.traced import MANIFEST, read_manifest
+from separatrix.frontier.folder import MANIFEST, read_manifest
+from separatrix.frontier.results import (
+    Columns,
+    Results,
+    Series,
+    group_names,
+    held_out_table,
+    main_series,
+    named_series,
+    secant_price,
+    select,
+)
+from separatrix.frontier.shippable import UNCHANGED, Shippable
+from separatrix.frontier.store import PointKey, ReferenceCurve
 from separatrix.io import write_whole
 from separatrix.methods import POLICIES
 from separatrix.report.audit_page import PALETTE, named_rows
@@ -42,78 +53,70 @@ from separatrix.report.audits import measures
 from separatrix.report.page import render
 from separatrix.report.words import number, percent
 
+CONFIDENCE = 0.95  # of intervals and bounds
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
 _MOST_CURVES = 8  # of groups in one ROC figure
 
 
-def write(folder: str | Path, path: str | Path, *, confidence: float = 0.95, plain_audit: Audit | None = None) -> Path:
+def write(folder: str | Path, path: str | Path, plain_audit: Audit | None = None) -> Path:
     """Write the report of a folder of records.
 
     Args:
         folder: that `trace` or `benchmark` wrote.
         path: of the HTML file; written whole or not at all.
-        confidence: of the intervals and bounds.
         plain_audit: of a trace, the audit of the plain model's decisions on unseen rows.
 
     Returns:
         The path.
     """
     place = Path(path)
-    write_whole(place, page(folder, confidence=confidence, plain_audit=plain_audit))
+    write_whole(place, render(content(Results.read(folder), plain_audit)))
     return place
 
 
-def page(folder: str | Path, *, confidence: float = 0.95, plain_audit: Audit | None = None) -> str:
-    """The report as text."""
-    return render(content(Results.read(folder), str(folder), confidence, plain_audit))
-
-
-def content(
-    results: Results, folder: str, confidence: float = 0.95, plain_audit: Audit | None = None
-) -> dict[str, Any]:
+def content(results: Results, plain_audit: Audit | None = None) -> dict[str, Any]:
     """The whole page as plain JSON; see `write`."""
     from separatrix import __version__
 
-    information.check_confidence(confidence)
     return {
         "version": __version__,
-        "folder": folder,
-        "models": any((Path(folder) / "models").glob("*.safetensors")),
-        "confidence": confidence,
+        "folder": str(results.folder),
+        "models": any((results.folder / "models").glob("*.safetensors")),
+        "confidence": CONFIDENCE,
         "metrics": [
             {"name": name, "label": m.label, "axis": m.axis, "nats": m.nats, "mixes": m.mixes}
             | {"lower": m.lower_is_better}
             for name, m in METRICS.items()
             if m.leads
         ],
-        "quantile": float(ndtri((1 + confidence) / 2)),
-        "datasets": [_dataset(results, name, confidence, plain_audit) for name in results.datasets],
+        "quantile": float(ndtri((1 + CONFIDENCE) / 2)),
+        "datasets": [_dataset(results, name, plain_audit) for name in results.datasets],
     }
 
 
-def _dataset(results: Results, name: str, confidence: float, plain_audit: Audit | None) -> dict[str, Any]:
+def _dataset(results: Results, name: str, plain_audit: Audit | None) -> dict[str, Any]:
     about = _without_paths(results.about[name])
     called = dict(named_series(select(results.mean, dataset=name)))
     series, main = list(called), set(main_series(results.mean, name))
-    points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    shippable = Shippable.of(results)
-    own = [s for s in series if (s.method, s.inputs) == ("erm", "xz")]
-    if shippable is not None:
-        _promise(points, series, shippable)
-        own = [s for s in own if s.recipe == BASE]
+    shippable = Shippable.read(results)
+    answers = () if shippable is None else shippable.answers
+    promised = {PointKey(**a.point): a.promise for a in answers if "policy" in a.point}
+    points = {policy: _points(results, name, series, policy, promised) for policy in POLICIES}
+    own = [s for s in series if s[:2] == ("erm", "xz") and (shippable is None or s.recipe == BASE)]
     erm = series.index(own[0]) if own else None
     scopes = {**points, BOTH: [point for policy in POLICIES for point in points[policy]]}
-    tables = {p: _erm_table(results, name, own[0], p) if own else None for p in POLICIES}
-    audits = {policy: _audit(tables[policy], policy, confidence) for policy in POLICIES}
+    audits: dict[str, dict[str, Any] | None] = dict.fromkeys(POLICIES)
     if shippable is not None:
         audits = dict.fromkeys(POLICIES, _audit_of_plain(shippable, plain_audit))
+    elif own:
+        audits = {policy: _audit(results, name, own[0], policy) for policy in POLICIES}
     limit = results.limit(name)
     return {
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": _groups(about),
+        "groups": list(group_names(about)),
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main, "knob": "λ"}
@@ -126,11 +129,13 @@ def _dataset(results: Results, name: str, confidence: float, plain_audit: Audit 
         "erm": erm,
         "audits": audits,
         "limit": None if limit is None else _corners(limit),
-        "notes": _notes(results, name, tables["deterministic"], called),
+        "notes": _notes(results, name, audits["deterministic"], called),
     }
 
 
-def _points(results: Results, dataset: str, series: list[Series], policy: str) -> list[dict[str, Any]]:
+def _points(
+    results: Results, dataset: str, series: list[Series], policy: str, promised: Mapping[PointKey, Any]
+) -> list[dict[str, Any]]:
     """Every trained point: means, standard deviations, single runs by fold and seed, and rates."""
     found = []
     for place, s in enumerate(series):
@@ -141,21 +146,21 @@ def _points(results: Results, dataset: str, series: list[Series], policy: str) -
             own = select(runs, trade_off=trade_off)
             order = np.lexsort((own["seed"], own["fold"]))
             cuts = own["threshold"][np.isfinite(own["threshold"])]
-            table = pooled(results, dataset, s, policy, trade_off)
-            rates = [] if table is None else _shown_rates(table).tolist()
+            told = promised.get(PointKey(*s, float(trade_off), policy), {})
+            counts = np.sum(list(own["counts"][_first_seed(own)]), 0) if len(order) else None
             point = {
                 "series": place,
                 "trade_off": _plain(trade_off),
                 "folds": int(mean["folds"][i]),
                 "lost": lost,
                 "threshold": _plain(cuts.mean()) if len(cuts) else None,
-                "mean": {m: _plain(mean[m][i]) for m in leading_metrics()},
-                "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()},
+                "mean": {m: _plain(mean[m][i]) for m in leading_metrics()} | {m: x[0] for m, x in told.items()},
+                "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()} | {m: x[1] for m, x in told.items()},
                 "runs": {m: [_plain(x) for x in own[m][order]] for m in leading_metrics()},
-                "rates": [[_plain(r) for r in row] for row in rates] or None,
+                "rates": None if counts is None else rates_of(counts),
             }
-            if lost and table is not None:  # fewer rows than the data have
-                point["cells"] = table.counts.sum(2).round().tolist()
+            if lost and counts is not None:  # fewer rows than the data have
+                point["cells"] = counts.sum(2).round().tolist()
             found.append(point)
     return found
 
@@ -180,77 +185,50 @@ def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
     return out
 
 
-def pooled(results: Results, dataset: str, series: Series, policy: str, trade_off: float | None) -> CountTable | None:
-    """The out-of-fold predictions of all rows as one table, for the first seed.
+def _first_seed(runs: Columns) -> NDArray[np.bool_]:
+    return np.asarray(runs["seed"] == runs["seed"].min())
 
-    The records of the randomised policy hold sums of posteriors but not of their squares. The
-    second moments are taken as large as possible, those of drawn decisions, so that every bound
-    errs on the wide side.
-    """
+
+def pooled(results: Results, dataset: str, series: Series, policy: str, trade_off: float) -> CountTable | None:
+    """The out-of-fold predictions of all rows as one table, for the first seed; None without any."""
     runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **series._asdict())
     runs = select(runs, trade_off=trade_off)
     if not len(runs["seed"]):
         return None
-    counts = np.sum(list(runs["counts"][runs["seed"] == runs["seed"].min()]), 0)
+    counts, squares = (list(runs[name][_first_seed(runs)]) for name in ("counts", "squares"))
+    known = None if any(one is None for one in squares) else np.sum(squares, 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
-    whole = np.array_equal(counts, counts.round())  # the mean of several members is not
-    moments = None if whole else counts[..., None] * np.eye(counts.shape[-1])
-    return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
+    return held_out_table(labels, groups, np.sum(counts, 0), known)
 
 
-def _erm_table(results: Results, dataset: str, series: Series, policy: str) -> CountTable | None:
-    part = select(results.mean, dataset=dataset, policy=policy, **series._asdict())
-    return pooled(results, dataset, series, policy, float(part["trade_off"].min()))
-
-
-def _shown_rates(table: CountTable) -> np.ndarray:
-    """P(U = 2nd label | y, z) for two labels, else P(U = y | y, z); NaN without rows."""
-    rates = information.conditional_rates(table.counts)
-    return rates[:, :, 1] if rates.shape[2] == 2 else np.einsum("yzy->yz", rates)
-
-
-def _audit(table: CountTable | None, policy: str, confidence: float) -> dict[str, Any] | None:
-    """The audit of ERM's out-of-fold predictions."""
+def _audit(results: Results, dataset: str, series: Series, policy: str) -> dict[str, Any] | None:
+    """The audit of ERM's out-of-fold predictions; None where none of its runs has ended."""
+    points = select(results.mean, dataset=dataset, policy=policy, **series._asdict())
+    table = pooled(results, dataset, series, policy, float(points["trade_off"].min()))
     if table is None:
         return None
     try:
-        audit = Audit.from_table(table, confidence)
+        audit = Audit.from_table(table, CONFIDENCE)
     except InputError as error:  # a single group or label: nothing to audit, and this says why
         return {"measures": [], "notes": [str(error)]}
-    rows, notes = named_rows(measures(audit)), list(audit.notes)
-    if policy == "randomized":
-        rows = [row for row in rows if not row["name"].startswith("test of")]
-        rows[0] = rows[0] | {"note": "nats; plug-in"}
-        notes.append(
-            "The records keep sums of posteriors, not of their squares: for the randomised policy "
-            "the bound holds but is wider than it need be, and no bias correction, interval or "
-            "test is given. `separatrix audit` on the held-out posteriors gives them."
-        )
-    return {"measures": rows, "notes": notes}
+    return {"measures": named_rows(measures(audit)), "notes": list(audit.notes)}
 
 
-def _notes(results: Results, dataset: str, erm: CountTable | None, series: dict[Series, str]) -> list[str]:
+def _notes(results: Results, dataset: str, audit: dict[str, Any] | None, series: dict[Series, str]) -> list[str]:
     """What these records cannot tell, one sentence each."""
     about = results.about[dataset]
-    notes = []
-    if erm is None:
-        notes.append("ERM ([Z|X]) was not run, so there is no audit of an unconstrained model.")
-    else:
-        try:
-            notes += Audit.from_table(erm).notes
-        except InputError as error:
-            notes.append(str(error))
+    missing = ["ERM ([Z|X]) was not run, so there is no audit of an unconstrained model."]
+    notes = missing if audit is None else list(audit["notes"])
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
     y, z = np.unravel_index(int(np.where(cells > 0, cells, cells.max() + 1).argmin()), cells.shape)
     smallest = cells[y, z] / max(folds, 1)
     notes.append(
-        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {_groups(about)[z]}), has "
-        f"{cells[y, z]:,}, about {smallest:.3g} in one test fold: a rate there has a standard "
-        f"error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard "
-        "decisions is mostly luck."
+        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {group_names(about)[z]}), has {cells[y, z]:,}, "
+        f"about {smallest:.3g} in one test fold: a rate there has a standard error of up to "
+        f"{0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard decisions is mostly luck."
     )
     for s, label in series.items():
         own = select(runs, **s._asdict())
@@ -294,7 +272,6 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
     offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice")]
     return {
         "sentence": shippable.sentence(),
-        "price": shippable.price_of_blindness(),
         "explained": shippable.explained(),
         "axes": axes,
         "answers": [_answer(shippable, a, folder, best) for a in offered],
@@ -313,29 +290,15 @@ def _answer(shippable: Shippable, answer: Answer, folder: str, best: Answer) -> 
     asked, ships = answer, shippable.ships
     if answer is best and ships is not None and ships.name in UNCHANGED:
         asked = ships
-    colour = methods.style(str(answer.point.get("method", "postprocessing"))).colour
-    if answer.kind not in ("trained", "chosen"):
-        colour = methods.style("postprocessing").colour
-    return answer.to_dict() | {
+    method = answer.point["method"] if answer.kind in ("trained", "chosen") else "postprocessing"
+    return asdict(answer) | {
         "name": shippable.short(answer),
         "about": KINDS[answer.kind],
-        "colour": BLIND if answer.blind else "#000000" if answer.kind == "constant" else colour,
+        "colour": BLIND if answer.blind else "#000000" if answer.kind == "constant" else methods.style(method).colour,
         "recognised": shippable.recognised(answer),
         "command": shippable.command(folder, asked),
         "python": shippable.python(folder, asked),
     }
-
-
-def _promise(points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Shippable) -> None:
-    """Give the points of the records the promise of their answers."""
-    names = ("method", "inputs", "recipe", "trade_off", "policy")
-    answers = [a for a in shippable.answers if "policy" in a.point]
-    known = {tuple(a.point[name] for name in names): a.promise for a in answers}
-    for policy, listed in points.items():
-        for point in listed:
-            own = (*series[point["series"]], point["trade_off"], policy)
-            for name, (value, error) in known.get(own, {}).items():
-                point["mean"][name], point["sd"][name] = value, error
 
 
 def _named(series: Series) -> dict[str, str]:
@@ -358,7 +321,7 @@ def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]
         if name in plain.promise:
             value, error = plain.promise[name]
             unit = "; nats" if METRICS[name].nats else ""
-            noise = f"; pure chance shows {plain.floor:.4f}" if name == "eo_gap" else ""
+            noise = f"; pure chance shows {plain.floor:.4f}" if name == "eo_gap" and plain.floor is not None else ""
             told = {"name": METRICS[name].label, "value": number(name, value)}
             rows.append(told | {"note": f"± {error:.2g} on unseen rows{unit}{noise}"})
     if audit is None:
@@ -370,11 +333,6 @@ def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]
         ends = f"{number('violation', low)} … {number('violation', high)}"
         more.insert(0, {"name": "interval of v", "value": ends, "note": f"at {percent(audit.confidence)}"})
     return {"measures": [*rows, *more], "notes": list(audit.notes)}
-
-
-def _groups(about: dict[str, Any]) -> list[str]:
-    """The groups' names, with their columns."""
-    return [group_name(from_plain(group), about["sensitive"] or ()) for group in about["groups"]]
 
 
 def _without_paths(about: dict[str, Any]) -> dict[str, Any]:

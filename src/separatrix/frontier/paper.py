@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from separatrix import datasets, methods
-from separatrix.core.envelope import PLANES
 from separatrix.core.measures import METRICS
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.frontier import figures, tables
-from separatrix.frontier.results import REFERENCES, Columns, Results, Series, main_series, select
+from separatrix.frontier import figures
+from separatrix.frontier.results import REFERENCES, Columns, Results, Series, best, main_series, pair, select
 from separatrix.frontier.store import ReferenceCurve, Store, hash_of
 from separatrix.frontier.sweep import Execution, Job, Source, Stack, grid, run
 from separatrix.io import Stages, working, write_whole
@@ -49,7 +48,7 @@ NOTES = {
     "compas": "Some λ are within a budget on one assignment of rows to folds and not on another: "
     "an exactly separated policy shows a gap of 0.012 on such folds.",
 }
-USUAL = DATASETS[:4]  # celeba needs its images, the large ACS hours
+_TABLES = DATASETS[:4]  # celeba needs its images, the large ACS hours
 LEFT_OUT = ("exponentiated_gradient",)  # tens of networks for every point; ask for it by name
 BATCHES = (512, 1024, 2048, 4096)  # the paper's ablation
 ALL_CORES = Execution(n_jobs=-1)
@@ -63,58 +62,60 @@ _HELP = {"celeba": "Weights: --option celeba.weights=PATH; features that you hav
 _NEED_THE_GROUP = ("postprocessing", "threshold_optimizer")  # when they predict
 
 
+class Protocol(NamedTuple):
+    """How a benchmark runs.
+
+    Args:
+        quick: at most five trade-offs a method, a fifth of the training: a first look.
+        folds, seed: of the cross-validation; by default five folds, two with `quick`.
+        options: of `datasets.load`, by dataset.
+        execution: where the work is done.
+    """
+
+    quick: bool = False
+    folds: int | None = None
+    seed: int = 0
+    options: Options = NO_OPTIONS
+    execution: Execution = ALL_CORES
+
+
+USUAL = Protocol()
+
+
 def benchmark(
-    names: Sequence[str] | None,
-    out: str | Path,
-    *,
-    chosen_methods: Sequence[str] | None = None,
-    quick: bool = False,
-    blind: bool = False,
-    folds: int | None = None,
-    seed: int = 0,
-    options: Options = NO_OPTIONS,
-    execution: Execution = ALL_CORES,
-) -> Iterator[str]:
+    names: Sequence[str] | None, out: str | Path, protocol: Protocol = USUAL, *,
+    chosen_methods: Sequence[str] | None = None, blind: bool = False,
+) -> Iterator[str]:  # fmt: skip
     """Run what is not there yet, write tables and figures; gives what to print, piece by piece.
 
     Args:
         names: datasets; by default the paper's four tables that are on this machine.
         out: folder.
+        protocol: how it runs.
         chosen_methods: by default all but exponentiated gradient, which takes far longer, and the
             recipes "score". One recipe of a method is "cmi:score".
-        quick: at most five trade-offs a method, a fifth of the training: a first look.
         blind: also every method on X alone, but those that need the group to predict.
-        folds, seed: of the protocol; by default five folds, two with `quick`.
-        options: of `datasets.load`, by dataset.
-        execution: where and how it runs.
     """
     place = Path(out)
-    chosen = list(dict.fromkeys(names)) if names is not None else _at_hand()
-    todo = dict.fromkeys(chosen, _jobs(chosen_methods, quick, blind))
-    yield from _run(todo, place, quick, folds, seed, options, execution)
-    add_limits(place, options)
+    here = {row["name"] for row in datasets.listing() if row["available"]}
+    chosen = dict.fromkeys([name for name in _TABLES if name in here] if names is None else names)
+    todo = dict.fromkeys(chosen, _jobs(chosen_methods, protocol.quick, blind))
+    yield from _run(todo, place, protocol)
+    add_limits(place, protocol.options)
     results = Results.read(place)
     yield from write_tables(results, place)
     drawn = figures.draw(results, place / "figures")
     yield f"{len(drawn)} figures in {place / 'figures'}: {', '.join(path.name for path in drawn)}"
 
 
-def paper_benchmark(
-    names: Sequence[str] | None,
-    out: str | Path,
-    *,
-    quick: bool = False,
-    folds: int | None = None,
-    seed: int = 0,
-    options: Options = NO_OPTIONS,
-    execution: Execution = ALL_CORES,
-) -> Iterator[str]:
+def paper_benchmark(names: Sequence[str] | None, out: str | Path, protocol: Protocol = USUAL) -> Iterator[str]:
     """The paper: its methods with its recipe, its ablations, and the page `paper.md`.
 
     Args:
         names: datasets; by default those of its six that are here or can be downloaded. What is
             not is told on the page, with the reason.
-        out, quick, folds, seed, options, execution: see `benchmark`.
+        out: folder.
+        protocol: how it runs.
     """
     place = Path(out)
     others = [name for name in names or () if name not in DATASETS]
@@ -126,14 +127,14 @@ def paper_benchmark(
     todo: dict[str, list[Job]] = {}
     for name in names or DATASETS:
         try:
-            Source(name, options.get(name, {})).load()
+            Source(name, protocol.options.get(name, {})).load()
         except (DataError, MissingExtraError) as error:
             if names:
                 raise
             missing[name] = f"{error} {_HELP.get(name, '')}".strip()
             continue
-        todo[name] = _paper_jobs(name, able, quick)
-    yield from _run(todo, place, quick, folds, seed, options, execution)
+        todo[name] = _paper_jobs(name, able, protocol.quick)
+    yield from _run(todo, place, protocol)
     results = Results.read(place)
     left_out = [name for name in DATASETS if names and name not in names]
     missing |= dict.fromkeys(left_out, "it was not asked for.")
@@ -142,11 +143,9 @@ def paper_benchmark(
     yield from write_page(results, place, missing)
 
 
-def _run(
-    todo: Mapping[str, list[Job]], place: Path, quick: bool, folds: int | None, seed: int,
-    options: Options, execution: Execution,
-) -> Iterator[str]:  # fmt: skip
+def _run(todo: Mapping[str, list[Job]], place: Path, protocol: Protocol) -> Iterator[str]:
     """Run the jobs of each dataset that have no record yet."""
+    quick, folds, seed, options, execution = protocol
     stacks: list[Stack] = []
     for name, jobs in todo.items():
         chosen = [_thinned(job, name) for job in jobs] if quick else jobs
@@ -189,29 +188,22 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
     """Write every dataset's tables as CSV, Markdown and LaTeX; gives the points to print."""
     columns = results.columns
     for name in dict.fromkeys(columns["dataset"].tolist()):
-        points = tables.operating_points(columns, name)
+        points = results.operating_points(name)
         written = {
             "operating_points": points,
-            "envelopes": tables.envelopes(columns, name, limit=results.limit(name)),
-            "randomized": tables.paths(columns, name, "randomized"),
-            "deterministic": tables.paths(columns, name, "deterministic"),
+            "envelopes": results.envelopes(name),
+            "randomized": results.paths(name, "randomized"),
+            "deterministic": results.paths(name, "deterministic"),
         }
-        planes = PLANES if results.labels(name) == 2 else ("information",)
-        written |= {plane: tables.plane_table(columns, name, plane) for plane in planes}
         for kind, table in written.items():
             texts = {"csv": table.csv(), "md": table.markdown(), "tex": table.latex()}
             for ending, text in texts.items():
                 write_whole(folder / "tables" / f"{name}-{kind}.{ending}", text)
         yield points.text()
-        yield from (written[kind].text() for kind in ("envelopes", *planes))
+        yield written["envelopes"].text()
     lost = columns["status"] != "ok"
     parts = (columns[name][lost].tolist() for name in ("status", "method", "message"))
     yield from sorted({": ".join(one) for one in zip(*parts, strict=True)})
-
-
-def _at_hand() -> list[str]:
-    available = {row["name"] for row in datasets.listing() if row["available"]}
-    return [name for name in USUAL if name in available]
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
@@ -329,12 +321,12 @@ def beside(results: Results, dataset: str) -> Table:
     rows = []
     for row in paper_rows(dataset):
         path = _path_of(results, row)
-        i = tables.best(path, row.constraint, row.budget, row.metric)
+        i = best(path, row.constraint, row.budget, row.metric)
         ours: tuple[Any, ...] = (None, None, None, None)
         if i is not None:
             λ = None if row.trade_off is None else float(path["trade_off"][i])
-            value = tables.pair(path, row.metric, i)
-            ours = λ, tables.pair(path, row.constraint, i), value, value[0] - row.value
+            value = pair(path, row.metric, i)
+            ours = λ, pair(path, row.constraint, i), value, value[0] - row.value
         name = Series(row.method, row.inputs, "").name
         about = (name, row.policy, row.budget, METRICS[row.metric].head)
         theirs = (row.constraint_value, row.constraint_sd), (row.value, row.sd)

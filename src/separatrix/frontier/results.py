@@ -1,15 +1,19 @@
 """Results: the one reader of a folder that `trace` or `benchmark` wrote, as columns.
 
 Columns are arrays of equal length by name: one row per record and policy (`tidy`), or one per point
-with its mean over the folds (`means`). A `Series` is a path in them: method, inputs and recipe.
+with its mean over the folds (`means`). A `Series` is a path in them: method, inputs and recipe. As
+tables for people: `paths` lists the fold means of every trained point, `operating_points` the best
+of them within a budget (the paper's "Compact Numerical Summary of Low-separation-violation
+Operating Points"), `envelopes` the utility that revealed mixtures reach.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix import methods
+from separatrix.columns.groups import from_plain, group_name
+from separatrix.columns.values import Levels
+from separatrix.core.counts import CountTable
+from separatrix.core.envelope import Envelope, Secant, concave_envelope, secant, utility_fraction
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.measures import measure, recorded_metrics
+from separatrix.core.measures import METRICS, leading_metrics, measure, recorded_metrics
 from separatrix.errors import InputError
 from separatrix.frontier.store import ALL_ROWS, Record, ReferenceCurve, SavedRun, Store
 from separatrix.methods import POLICIES
+from separatrix.report.table import Table
 from separatrix.statistics.inference import corrected_tables
 
 MARKERS = "osD^vP<X>ph8"
 REFERENCES = ("erm", "uniform")  # single points rather than paths
+Array = NDArray[np.float64]
 _UNKNOWN = "#777777"
 Columns = dict[str, NDArray[Any]]
+# the paper's, of the EO gap for two labels and of v for more
+BUDGETS = {"eo_gap": (0.01, 0.02, 0.05), "violation": (0.0025, 0.005, 0.01)}
 CORRECTED = ("violation_corrected", "utility_corrected", "score_violation_corrected")
 _POINT = ("dataset", "method", "inputs", "recipe", "batch", "policy", "trade_off")
 
@@ -93,6 +105,85 @@ class Results:
         """A dataset's main series, their names, and their fold means by λ; no point lost a fold."""
         points = select(self.mean, dataset=dataset, policy=policy, lost=0)
         return each_path(points, main_series(self.mean, dataset))
+
+    def paths(self, dataset: str, policy: str = "randomized") -> Table:
+        """Fold means of every λ of every method on a dataset."""
+        metrics = [name for name in leading_metrics() if name != "eo_gap" or self.labels(dataset) == 2]
+        rows = []
+        for _, name, path in each_path(select(self.mean, dataset=dataset, policy=policy)):
+            for i, trade_off in enumerate(path["trade_off"].tolist()):
+                cells = (pair(path, m, i) for m in metrics)
+                counts = int(path["folds"][i]), int(path["lost"][i]) or None
+                rows.append((name, trade_off, *cells, *counts))
+        head = ("Method", "λ", *(METRICS[m].head for m in metrics), "Folds", "Lost")
+        return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
+
+    def operating_points(self, dataset: str, budgets: Sequence[float] | None = None) -> Table:
+        """The paper's compact operating points: each method's best mean under each budget.
+
+        For two labels budgets bound the EO gap of both policies; for more, as in the paper, the
+        violation of the randomised one.
+
+        Args:
+            budgets: upper bounds on the constraint's mean over folds; by default the paper's.
+
+        Returns:
+            One row per budget, target, policy and method with a point within the budget, best first.
+        """
+        many = self.labels(dataset) > 2
+        constraint = "violation" if many else "eo_gap"
+        paths_of = list(each_path(select(self.mean, dataset=dataset)))
+        rows: list[tuple[Any, ...]] = []
+        for policy in POLICIES[:1] if many else POLICIES:
+            for budget in budgets or BUDGETS[constraint]:
+                for target in ("accuracy", "auroc"):
+                    reached_by = []
+                    for series, name, path in paths_of:
+                        points = select(path, policy=policy)
+                        i = best(points, constraint, budget, target)
+                        if i is None:
+                            continue
+                        λ = None if series.method in REFERENCES else float(points["trade_off"][i])
+                        within = METRICS[constraint].head, budget, pair(points, constraint, i)
+                        goal = METRICS[target].head, pair(points, target, i), int(points["folds"][i])
+                        reached_by.append((name, policy, λ, *within, *goal))
+                    rows += sorted(reached_by, key=lambda row: -row[-2][0])
+        head = (
+            "Method", "Policy", "λ", "Constraint", "Budget", "Constraint value", "Metric",
+            "Target value", "Folds",
+        )  # fmt: skip
+        return Table(f"{dataset}: best mean under a budget", head, tuple(rows))
+
+    def envelopes(self, dataset: str, levels: Sequence[float] | None = None) -> Table:
+        """Each method's upper concave envelope (revealed mixtures) at some violations, and the limit's.
+
+        Each method's share of the limit's hypervolume is the last column.
+
+        Args:
+            levels: violations v; by default a few between the strictest point and the least strict one.
+        """
+        mean, limit = select(self.mean, dataset=dataset, policy="randomized"), self.limit(dataset)
+        hulls = {
+            name: concave_envelope(path["violation"], path["utility"])
+            for _, name, path in each_path(mean)
+            if not np.isnan(path["violation"]).all()
+        }
+        top = max((float(hull.violation[-1]) for hull in hulls.values()), default=0.0)
+        usual = [float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1)]
+        wanted = tuple(usual if levels is None else levels)
+        rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in hulls.items()]
+        line = secant_price(mean)
+        if line is not None:
+            below = (float(line.at(v)) if v <= line.violation else None for v in wanted)
+            rows.append((f"secant of the ERMs, {line.slope:.3g} u per v", *below))
+        head = ("Method", *(f"{v:g}" for v in wanted))
+        if limit is not None:
+            best_possible = concave_envelope(limit.violation, limit.utility)
+            shares = [utility_fraction(h.violation, h.utility, best_possible) for h in hulls.values()]
+            rows = [(*row, share) for row, share in zip_longest(rows, shares)]
+            rows.insert(0, ("limit of ERM's decisions", *_at(best_possible, wanted), 1.0))
+            head = (*head, "Share of the limit")
+        return Table(f"{dataset}: u of the randomized envelope at v ≤", head, tuple(rows))
 
 
 def tidy(records: Iterable[Record]) -> Columns:
@@ -175,6 +266,26 @@ def select(columns: Columns, **values: Any) -> Columns:
             raise InputError(f"There is no column {name!r}; there are {', '.join(columns)}.")
         keep &= np.isin(columns[name], value)
     return {name: column[keep] for name, column in columns.items()}
+
+
+def group_names(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """A dataset's groups as shown, with their columns."""
+    return tuple(group_name(from_plain(group), about["sensitive"] or ()) for group in about["groups"])
+
+
+def held_out_table(labels: Levels, groups: Levels, counts: Array, squares: Array | None) -> CountTable:
+    """Counts N[y, z, u] of drawn decisions as a table with their second moments.
+
+    Two labels: these follow from the squares Σ q_u², since (q + 1 − q)² = 1. More, or none measured:
+    those of hard decisions are taken, which are larger, so bounds err on the wide side.
+    """
+    k = counts.shape[-1]
+    moments = counts[..., None] * np.eye(k)
+    if k == 2 and squares is not None:
+        moments[..., 0, 0], moments[..., 1, 1] = squares[..., 0], squares[..., 1]
+        moments[..., 0, 1] = moments[..., 1, 0] = 0.5 * (counts.sum(-1) - squares.sum(-1))
+    rows = round(float(counts.sum()))
+    return CountTable(counts, labels, groups, labels, rows=rows, moments=moments).simplest()
 
 
 class Series(NamedTuple):
@@ -305,3 +416,42 @@ def _alike(*columns: NDArray[Any]) -> Iterator[tuple[list[int], list[NDArray[np.
             shapes.setdefault(tables[0].shape, []).append(i)
     for rows in shapes.values():
         yield rows, [np.stack([column[i] for i in rows]) for column in columns]
+
+
+def best(mean: Columns, constraint: str, budget: float, target: str) -> int | None:
+    """The row with the best mean `target` whose mean `constraint` is in the budget, or None.
+
+    Points that lost a fold take no part, since their means are over fewer rows.
+    """
+    fits = (mean[constraint] <= budget) & (mean["lost"] == 0) & ~np.isnan(mean[target])
+    if not fits.any():
+        return None
+    return int(np.flatnonzero(fits)[np.argmax(sign(target) * mean[target][fits])])
+
+
+def sign(target: str) -> float:
+    """1 for a metric to maximise, −1 for one to minimise."""
+    return -1.0 if target in METRICS and METRICS[target].lower_is_better else 1.0
+
+
+def secant_price(mean: Columns) -> Secant | None:
+    """The line through ERM (X) and ERM ([Z|X]): the local price of separation.
+
+    None where one of them is not there, or the group adds no violation.
+    """
+    ends = []
+    for inputs in ("x", "xz"):
+        points = select(mean, method="erm", inputs=inputs, recipe="default", lost=0)
+        if len(points["violation"]) != 1:
+            return None
+        ends.append((float(points["violation"][0]), float(points["utility"][0])))
+    return secant(*ends) if ends[1][0] > ends[0][0] else None
+
+
+def _at(hull: Envelope, levels: Sequence[float]) -> list[float | None]:
+    return [None if np.isnan(u) else float(u) for u in hull.at(np.array(levels))]
+
+
+def pair(mean: Columns, metric: str, i: int) -> tuple[float, float]:
+    """Mean and standard deviation over the folds."""
+    return float(mean[metric][i]), float(mean[f"{metric}_sd"][i])

@@ -167,9 +167,8 @@ def repeated_rows(data: Data) -> list[str]:
     if copies <= 0.01 * n + 10.0 * pairs:
         return []
     return [
-        f"{copies:,} of {n:,} rows are exact copies of others. If they are about the same people, "
-        "the promises are too good: leave the copies out, or say who each row is about with "
-        "`groups` (--unit COLUMN)."
+        f"{copies:,} of {n:,} rows are exact copies of others. If they are about the same people, the promises are "
+        "too good: leave the copies out, or say who each row is about with `groups` (--unit COLUMN)."
     ]
 
 

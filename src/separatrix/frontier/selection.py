@@ -18,35 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cached_property
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.counting import soft_sums
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
-from separatrix.frontier.operating_point import (
-    CERTIFIED,
-    OperatingPoint,
-    held_out_audit,
-    held_out_table,
-    procedure_predictor,
-    trained_predictor,
-    with_warnings,
-)
-from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained import (
-    Trained,
-    TrainedPoint,
-    held_out_law,
-    objective_of_tables,
-    trained,
-    trained_points,
-)
+from separatrix.frontier.operating_point import CERTIFIED, OperatingPoint, shipped, with_warnings
+from separatrix.frontier.results import held_out_table
+from separatrix.frontier.trained import Trained, held_out_law, objective_of_tables, trained, trained_points
 from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import Candidate, Choice, candidates, choose, coin_share, contributions
@@ -63,6 +48,9 @@ from separatrix.statistics.certificates import (
 from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.gaps import eo_gap_bound
 
+if TYPE_CHECKING:
+    from separatrix.frontier.frontier import Frontier
+
 POSTPROCESSING = "postprocessing"
 _KINDS = {  # the scores that a candidate reads
     "plain": LABELS, "without the group": WITHOUT, "blind rule": JOINT, "group rule": LABELS
@@ -72,7 +60,7 @@ Array = NDArray[np.float64]
 
 
 def ask(
-    frontier: Traced, question: Request, *, method: str | Sequence[str] | None = None, allow_constant: bool = False
+    frontier: Frontier, question: Request, *, method: str | Sequence[str] | None = None, allow_constant: bool = False
 ) -> OperatingPoint:
     """The best point for a question.
 
@@ -86,6 +74,7 @@ def ask(
     Raises:
         InfeasibleError: nothing keeps the budgets; it says the smallest that succeed.
     """
+    base = frontier.manifest["base"]["bases"][-1]
     wanted = None if method is None else [method] if isinstance(method, str) else list(method)
     rules = question.solvable and (wanted is None or POSTPROCESSING in wanted)
     if question.confidence is not None or question.maximize == "auroc":
@@ -94,10 +83,19 @@ def ask(
                 "A score and a `confidence` are for the rule around the base model, not for "
                 "trained points: leave `method` out, or pass 'postprocessing'."
             )
-        point = _certified(frontier, question) if question.confidence else _score(frontier, question)
+        if question.confidence:
+            point = _certified(frontier, question)
+        else:
+            kind = JOINT if question.blind else LABELS
+            score = frontier.measured(kind, _procedure(question))
+            point = OperatingPoint(frontier, question, f"a separated score of the base model ({base})", score, kind)
     elif rules:
-        choice = choice_for(frontier, question, wanted, allow_constant)
-        point = _point(frontier, question, choice.candidate, choice.sentence)
+        choice = choice_of(frontier, candidates_for(frontier, question, wanted), question, allow_constant)
+        found, name = choice.candidate.payload, choice.candidate.name
+        if isinstance(found, Trained):
+            point = OperatingPoint(frontier, question, name, found, sentence=choice.sentence)
+        else:
+            point = OperatingPoint(frontier, question, f"{name} ({base})", found, _KINDS[name], choice.sentence)
     else:
         if question.criterion != "separation":
             raise InputError(
@@ -106,12 +104,12 @@ def ask(
         points = trained_points(frontier, wanted, blind=question.blind)
         if not points:
             raise InputError(f"There is no trained point for: {question}. Trace with `method`, as 'cmi'.")
-        found = trained(points, question, frontier.groups)
-        point = _trained_point(frontier, question, found)
+        best = trained(points, question, frontier.groups)
+        point = OperatingPoint(frontier, question, f"trained: {best}", best)
     return _checked(frontier, point, allow_constant)
 
 
-def candidates_for(frontier: Traced, request: Request, method: Sequence[str] | None = None) -> list[Candidate]:
+def candidates_for(frontier: Frontier, request: Request, method: Sequence[str] | None = None) -> list[Candidate]:
     """What could ship for a request of decisions, each with its promise, simplest first.
 
     Args:
@@ -133,31 +131,23 @@ def candidates_for(frontier: Traced, request: Request, method: Sequence[str] | N
     )
     others = None if method is None else [one for one in method if one != POSTPROCESSING]
     if request.criterion == "separation" and others != [] and (others or frontier.results.saved):
-        points = trained_points(frontier, others, blind=request.blind)
-        if points:
-            found.append(_trained_candidate(frontier, request, points))
+        found += trained_candidate(frontier, request, others)
     return found
 
 
-def choice_for(
-    frontier: Traced, request: Request, method: Sequence[str] | None = None, allow_constant: bool = False
+def choice_of(
+    frontier: Frontier, possible: Sequence[Candidate], request: Request, allow_constant: bool = False
 ) -> Choice:
-    """What ships for a request of decisions.
+    """What ships, of the candidates for a request of decisions.
 
     A candidate that is the same for everybody keeps every budget and decides nothing: it is out
     where another decides, unless it is allowed.
     """
-    possible = candidates_for(frontier, request, method)
-    deciding = [one for one in possible if not one.possible or not _is_constant(one)]
+    deciding = [one for one in possible if not one.possible or is_constant(one.payload.tables) is None]
     if not allow_constant and any(one.possible for one in deciding):
         possible = deciding
-    return choose(possible, request, _group_column(frontier))
-
-
-def _group_column(frontier: Traced) -> str:
-    """The name of the sensitive column, where the groups came from columns."""
-    named = () if frontier.grouping is None else frontier.grouping.columns
-    return "" if named == ("sensitive_features",) else " and ".join(named)
+    named = frontier.sensitive != ("sensitive_features",)  # an array has no name of its own
+    return choose(possible, request, " and ".join(frontier.sensitive) if named else "")
 
 
 def _procedure(question: Request) -> Procedure:
@@ -167,16 +157,17 @@ def _procedure(question: Request) -> Procedure:
     return Decisions(aim, question.budgets, blind=question.blind)
 
 
-def _trained_candidate(frontier: Traced, request: Request, points: Sequence[TrainedPoint]) -> Candidate:
-    """The best of the trained points as a candidate, row by row as the others."""
+def trained_candidate(frontier: Frontier, request: Request, method: Sequence[str] | None = None) -> list[Candidate]:
+    """The best of the trained points as a candidate, row by row as the others; none without points."""
+    points = trained_points(frontier, method, blind=request.blind)
 
     def solve(budgets: Mapping[str, float]) -> Candidate:
         found = trained(points, replace(request, budgets=budgets), frontier.groups)
-        law, aim = held_out_law(frontier, found.mixture), request.maximize
+        law, aim = held_out_law(frontier, found), request.maximize
         assert isinstance(aim, str | Cost)
         each = contributions(law, frontier.rows["y"], frontier.rows["z"], aim, frontier.groups)
         return Candidate(
-            f"trained: {found.mixture}",
+            f"trained: {found}",
             PromiseTable(found.promise),
             each - found.flattery,
             coin=coin_share(law),
@@ -185,17 +176,9 @@ def _trained_candidate(frontier: Traced, request: Request, points: Sequence[Trai
         )
 
     try:
-        return solve(request.budgets)
+        return [solve(request.budgets)] if points else []
     except InfeasibleError as error:
-        return Candidate.impossible("trained", str(error))
-
-
-def _score(frontier: Traced, question: Request) -> OperatingPoint:
-    """The score that was asked for."""
-    kind = JOINT if question.blind else LABELS
-    found = frontier.measured(kind, _procedure(question))
-    name = f"a separated score of the base model ({frontier.manifest['base']['bases'][-1]})"
-    return _solved_point(frontier, question, found, kind, name)
+        return [Candidate.impossible("trained", str(error))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,44 +186,73 @@ class CertifiedRule:
     """A rule, and the rows that certify it.
 
     Args:
+        request: with budgets and a confidence.
         share: of the budget on the rows that it was fitted to.
         found: the rule, measured.
         held_out: counts of rows that it did not see: one table, or one of each fold's rule.
     """
 
+    request: Request
     share: float
     found: Measured
     held_out: tuple[CountTable, ...] = field(repr=False)
 
+    @cached_property
+    def bounds(self) -> dict[str, float]:
+        """Upper bounds of what is budgeted in the population, each with the whole confidence.
 
-def _certified(frontier: Traced, request: Request) -> OperatingPoint:
+        All budgets are kept or the rule fails, so the bounds need not hold together.
+        """
+        return {name: self._bound(name) for name in self.request.budgets}
+
+    def _bound(self, name: str) -> float:
+        sure, guarantee = self.request.confidence, self.request.guarantee
+        assert sure is not None
+        if name not in ("eo_gap", "violation"):
+            raise InputError(
+                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. Leave it out."
+            )
+        if not self.request.one_fold:
+            return float((folds_eo_gap_bound if name == "eo_gap" else folds_violation_bound)(self.held_out, sure))
+        (table,) = self.held_out
+        if name == "eo_gap":
+            return float(eo_gap_bound(table, sure, guarantee))
+        composition = default_composition(table, guarantee)
+        return float(violation_bound(table, sure, guarantee=guarantee, composition=composition))
+
+    @property
+    def passes(self) -> bool:
+        """Whether it keeps every budget with the confidence."""
+        return all(self.bounds[name] <= most for name, most in self.request.budgets.items())
+
+
+def _certified(frontier: Frontier, request: Request) -> OperatingPoint:
     """The best rule around the base model that keeps its budgets with the asked confidence.
 
     Raises:
         InfeasibleError: even the strictest rule is not proved to keep them; it says what is.
     """
     rules = rules_of(frontier, request)
-    good = passed(rules, request)
+    good = passed(rules)
     if not good:
-        raise _refused(rules[0], request)
+        raise _refused(rules[0].bounds, request)
     value = objective_of_tables(request, frontier.groups)
     rule = max(good, key=lambda rule: np.mean(value(rule.found.tables)))
-    bounds = bounds_of(rule, request)
     # of the procedure on all rows only the budgets are certified: its own bounds fail more often
-    told = bounds if request.one_fold else request.budgets
-    proved = ", ".join(f"{label_of(name)} at most {told[name]:.4g}" for name in bounds)
+    told = rule.bounds if request.one_fold else request.budgets
+    proved = ", ".join(f"{label_of(name)} at most {told[name]:.4g}" for name in request.budgets)
     what = promise_text(request.guarantee, "population")
     note = f"With confidence {request.confidence:g}: {proved} ({what})."
-    by, k = "the rows of fold 0", CERTIFIED if request.one_fold else None
+    by = "the rows of fold 0"
     if not request.one_fold:
         by = "every fold's rows, unseen by its rule"
         note += " It takes the procedure on all rows to be as separated as on its folds."
     kind = JOINT if request.blind else LABELS
-    name = f"decisions of the base model, certified by {by}"
-    return _solved_point(frontier, request, rule.found, kind, name, certificate=note, k=k)
+    name, k = f"decisions of the base model, certified by {by}", CERTIFIED if request.one_fold else None
+    return OperatingPoint(frontier, request, name, rule.found, kind, notes=(note,), fold=k)
 
 
-def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
+def rules_of(frontier: Frontier, request: Request) -> list[CertifiedRule]:
     """Rules at shares of the budget, strictest first, with the rows that certify them."""
     nested = frontier.scores(JOINT if request.blind else LABELS)
     aim: Any = request.maximize
@@ -251,51 +263,17 @@ def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
         run = Run(procedure, nested, frontier.table)
         found = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
         folds = zip(found.tables, found.squares, strict=True)
-        held_out = tuple(held_out_table(frontier, *fold) for fold in folds)
-        rules.append(CertifiedRule(share, found, held_out))
+        held_out = tuple(held_out_table(frontier.labels, frontier.groups, *fold) for fold in folds)
+        rules.append(CertifiedRule(request, share, found, held_out))
     return rules
 
 
-def passed(rules: Sequence[CertifiedRule], request: Request) -> list[CertifiedRule]:
-    """The rules that keep every budget with the confidence, up to the first that does not."""
-    good = []
-    for rule in rules:
-        bounds = bounds_of(rule, request)
-        if any(bounds[name] > most for name, most in request.budgets.items()):
-            break
-        good.append(rule)
-    return good
+def passed(rules: Sequence[CertifiedRule]) -> list[CertifiedRule]:
+    """The rules up to the first that does not keep its budgets with the confidence."""
+    return list(takewhile(lambda rule: rule.passes, rules))
 
 
-def bounds_of(rule: CertifiedRule, request: Request) -> dict[str, float]:
-    """Upper bounds of what is budgeted in the population, each with the whole confidence.
-
-    All budgets are kept or the rule fails, so the bounds need not hold together.
-    """
-    tables, sure = rule.held_out, request.confidence
-    assert sure is not None
-    if request.one_fold:
-        (table,) = tables
-        how = {"composition": default_composition(table, request.guarantee)}
-        bounds: dict[str, Any] = {
-            "eo_gap": partial(eo_gap_bound, table, sure, request.guarantee),
-            "violation": partial(violation_bound, table, sure, guarantee=request.guarantee, **how),
-        }
-    else:
-        bounds = {
-            "eo_gap": partial(folds_eo_gap_bound, tables, sure),
-            "violation": partial(folds_violation_bound, tables, sure),
-        }
-    for name in request.budgets:
-        if name not in bounds:
-            raise InputError(
-                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. Leave it out."
-            )
-    return {name: float(bounds[name]()) for name in request.budgets}
-
-
-def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
-    smallest = bounds_of(strictest, request)
+def _refused(smallest: dict[str, float], request: Request) -> InfeasibleError:
     needed = budget_text({name: float(up(most)) for name, most in smallest.items()})
     other = "set `guarantee` to large-sample, " if request.guarantee == "finite-sample" else ""
     return InfeasibleError(
@@ -306,80 +284,20 @@ def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
     )
 
 
-def _point(frontier: Traced, question: Request, candidate: Candidate, sentence: str) -> OperatingPoint:
-    """The candidate that the choice took."""
-    if isinstance(candidate.payload, Trained):
-        return _trained_point(frontier, question, candidate.payload, sentence)
-    found, kind = candidate.payload, _KINDS[candidate.name]
-    name = f"{candidate.name} ({frontier.manifest['base']['bases'][-1]})"
-    return _solved_point(frontier, question, found, kind, name, sentence)
-
-
-def _solved_point(
-    frontier: Traced,
-    question: Request,
-    found: Measured,
-    kind: str,
-    name: str,
-    sentence: str = "",
-    *,
-    certificate: str = "",
-    k: int | None = None,
-) -> OperatingPoint:
-    """A rule around the base model: of all rows, or of the outer fold k that certifies it."""
-    notes = [certificate] if certificate else []
-    if found.eased:
-        notes.append(
-            f"In {found.eased} of the {len(found.tables)} outer folds, which have fewer rows, "
-            f"{budget_text(question.budgets)} could not be promised and the smallest budget that "
+def _checked(frontier: Frontier, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
+    """Refuse a decision that is the same for everybody; say what else must be said."""
+    if point.found.eased:
+        note = (
+            f"In {point.found.eased} of the {len(point.tables)} outer folds, which have fewer rows, "
+            f"{budget_text(point.question.budgets)} could not be promised and the smallest budget that "
             "could was taken: the promise describes slightly looser rules."
         )
-    audit = shipped = None
-    if not found.is_score and not certificate:
-        audit = held_out_audit(frontier, found.tables, found.squares)
-        shipped = _shipped(frontier, found.procedure, found.rule, kind)
-    point = OperatingPoint(
-        question, name, found.promise, found.tables, frontier.labels, frontier.groups,
-        lambda: procedure_predictor(frontier, point, found, kind, k), tuple(notes), audit=audit,
-        shipped=shipped, sentence=sentence,
-        coin=0.0 if found.laws is None else coin_share(found.laws),
-    )  # fmt: skip
-    return point
-
-
-def _trained_point(frontier: Traced, question: Request, found: Trained, sentence: str = "") -> OperatingPoint:
-    tables = found.mixture.tables
-    point = OperatingPoint(
-        question, f"trained: {found.mixture}", found.promise, tables, frontier.labels,
-        frontier.groups, lambda: trained_predictor(frontier, point, found.mixture),
-        mixture=found.mixture, audit=held_out_audit(frontier, tables, tables), sentence=sentence,
-        coin=coin_share(held_out_law(frontier, found.mixture)),
-    )  # fmt: skip
-    return point
-
-
-def _is_constant(candidate: Candidate) -> bool:
-    if isinstance(candidate.payload, Trained):
-        return is_constant(candidate.payload.mixture.tables) is not None
-    return is_constant(candidate.payload.tables) is not None
-
-
-def _shipped(frontier: Traced, procedure: Procedure, rule: Any, kind: str) -> Array:
-    """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    rows, (_, scores) = frontier.table, frontier.scores(kind).training(None)
-    law = procedure.law(rule, scores, rows.z)
-    return soft_sums(law, rows.y, rows.z, rows.cells)[0][None]
-
-
-def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
-    """Refuse a decision that is the same for everybody; say what else must be said."""
-    if frontier.grouping is not None:
-        point = replace(point, columns=frontier.grouping.columns)
+        point = replace(point, notes=(*point.notes, note))
     label = None if point.is_score else is_constant(point.decided)
     if label is None:
         return with_warnings(point)
-    share = majority(point.tables, point.labels)[1]
-    only = constant_text(point.labels[label], share)
+    share = majority(point.tables, frontier.labels)[1]
+    only = constant_text(frontier.labels[label], share)
     if allow_constant:
         return replace(point, notes=(*point.notes, f"This decision is {only}."))
     smallest = _smallest_that_decides(frontier, point.question)
@@ -392,32 +310,25 @@ def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> O
     )
 
 
-def _smallest_that_decides(frontier: Traced, question: Request) -> dict[str, float]:
+def _smallest_that_decides(frontier: Frontier, question: Request) -> dict[str, float]:
     """Budgets, in the proportion asked for, at which a decision is no longer the same for all."""
     if not question.solvable:
         return {}
     procedure, kind = _procedure(question), JOINT if question.blind else LABELS
     solve = procedure.solver(frontier.scores(kind).training(None)[1], frontier.table)
 
-    def budgets(factor: float) -> dict[str, float]:
-        return {name: most * factor for name, most in question.budgets.items()}
-
-    def constant(factor: float) -> bool:
+    def decides(factor: float) -> bool:
         try:
-            rule = solve(budgets(factor), None)
+            rule = solve({name: most * factor for name, most in question.budgets.items()}, None)
         except InfeasibleError:
-            return True
-        return is_constant(_shipped(frontier, procedure, rule, kind)) is not None
+            return False
+        return is_constant(shipped(frontier, procedure, rule, kind)) is None
 
-    low, high = 1.0, None
-    for factor in (2.0, 4.0, 8.0, 16.0, 64.0, 256.0):
-        if not constant(factor):
-            high = factor
-            break
-        low = factor
-    if high is None:
+    tried = pairwise((1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0))
+    low, high = next((pair for pair in tried if decides(pair[1])), (0.0, 0.0))
+    if not high:
         return {}
     for _ in range(5):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if constant(middle) else (low, middle)
-    return budgets(high)
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return {name: most * high for name, most in question.budgets.items()}

@@ -14,7 +14,6 @@ the first record stays.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import platform
 import threading
 import time
@@ -32,7 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from separatrix import datasets, methods
-from separatrix.columns.groups import to_plain
 from separatrix.core.information import accuracy, eo_gap
 from separatrix.core.score_tables import BINS, ScoreTable, largest_gap
 from separatrix.datasets import Data
@@ -66,17 +64,14 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
     data: Data | None = None
 
-    def load(self) -> tuple[Data, str]:
-        """The rows and their `fingerprint`; a registered dataset is read once per process."""
-        if self.data is not None:
-            return self.data, fingerprint(self.data)
-        return _load(self.name, tuple(sorted(self.options.items())))
+    def load(self) -> Data:
+        """The rows; a registered dataset is read once per process."""
+        return _load(self.name, tuple(sorted(self.options.items()))) if self.data is None else self.data
 
 
 @lru_cache(maxsize=2)
-def _load(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[Data, str]:
-    data = datasets.load(name, **dict(options))
-    return data, fingerprint(data)
+def _load(name: str, options: tuple[tuple[str, Any], ...]) -> Data:
+    return datasets.load(name, **dict(options))
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,7 @@ def grid(
     """
     stacks = []
     for source in sources:
-        data, rows = source.load()
+        data = source.load()
         if not 2 <= folds <= len(data):  # here, once, and not in every stack
             raise InputError(f"`folds` must be between 2 and the {len(data):,} rows of {source.name}, got {folds}.")
         for job in jobs:
@@ -160,7 +155,7 @@ def grid(
                 continue
             first = RunKey(
                 dataset=source.name,
-                fingerprint=rows,
+                fingerprint=data.fingerprint,
                 folds=folds,
                 method=job.method,
                 inputs=job.inputs,
@@ -181,17 +176,6 @@ def grid(
 def _details(job: Job) -> dict[str, Any]:
     """The recipe as plain JSON."""
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(job.made()).items()}
-
-
-def fingerprint(data: Data) -> str:
-    """Hash of the rows themselves, features, labels and groups; never of a path."""
-    digest = hashlib.sha256()
-    digest.update(repr((data.labels, data.groups, data.features)).encode())
-    for array in (data.y.astype(np.int64), data.z.astype(np.int64), data.X):
-        digest.update(repr((array.shape, array.dtype.str)).encode())
-        for start in range(0, len(array), 1 << 16):
-            digest.update(np.ascontiguousarray(array[start : start + (1 << 16)]).data)
-    return digest.hexdigest()[:32]
 
 
 @cache
@@ -271,7 +255,7 @@ def run(
     _check_protocol(stacks, known, store.folder)
     todo = _unfinished(stacks, {one.run.key for one in known if one.status in FINAL}, store)
     for source in {id(stack.source): stack.source for stack in stacks}.values():
-        store.describe(source.name, describe(source.load()[0]))
+        store.describe(source.name, source.load().describe())
     for _ in range(len(stacks) - len(todo)):
         done()
     added: Counter[str] = Counter()
@@ -286,20 +270,6 @@ def run(
     return Outcome(skipped, dict(added))
 
 
-def describe(data: Data) -> dict[str, Any]:
-    """What a reader of the records must know of a dataset, as plain JSON."""
-    return {
-        "labels": [to_plain(label) for label in data.labels],
-        "groups": [to_plain(group) for group in data.groups],
-        "cells": data.cells.tolist(),
-        "rows": len(data),
-        "features": list(data.features),
-        "target": data.target,
-        "sensitive": None if data.grouping is None else list(data.grouping.columns),
-        "card": data.card.to_dict(),
-    }
-
-
 _SAID = {"fingerprint": "other rows", "details": "another recipe", "source": "other code"}
 
 
@@ -312,9 +282,8 @@ def _check_protocol(stacks: Sequence[Stack], records: Sequence[Record], folder: 
         for name, value in asked.protocol.items():
             if there[name] != value:
                 raise InputError(
-                    f"{str(folder)!r} holds records of {asked.method!r} on {asked.dataset!r} "
-                    f"with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass another folder, or "
-                    "remove that one."
+                    f"{str(folder)!r} holds records of {asked.method!r} on {asked.dataset!r} with "
+                    f"{_SAID.get(name) or f'{name} = {there[name]}'}. Pass another folder, or remove that one."
                 )
 
 
@@ -404,11 +373,11 @@ def work(stack: Stack, timeout: float | None = None) -> Answer:
 
 def _train(stack: Stack) -> Answer:
     job, first = stack.job, stack.runs[0]
-    data, rows = stack.source.load()
-    if rows != first.fingerprint:
+    data = stack.source.load()
+    if data.fingerprint != first.fingerprint:
         raise DataError(
             f"The dataset {stack.source.name!r} on {platform.node()} is not the one that was asked "
-            f"about: its rows have the fingerprint {rows}, expected {first.fingerprint}."
+            f"about: its rows have the fingerprint {data.fingerprint}, expected {first.fingerprint}."
         )
     train, test = np.arange(len(data)), np.arange(0)  # of all rows: none is left to test
     if first.fold != ALL_ROWS:

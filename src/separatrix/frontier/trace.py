@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix import datasets
-from separatrix.columns.groups import group_name, to_plain
+from separatrix.columns.groups import group_name
 from separatrix.crossfit.base_models import no_other_columns
 from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, Base, base_key, base_of, fit_base
+from separatrix.frontier.answers import measure_answers
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, base_key, base_of, fit_base
+from separatrix.frontier.folder import check_same, kept_with, remove_checksums, write_manifest, writing
 from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import NumericFrontier, trace_numeric
-from separatrix.frontier.questions_answered import write_answers
 from separatrix.frontier.rows import (
     Settings,
     as_data,
@@ -30,12 +31,8 @@ from separatrix.frontier.rows import (
     useless_model,
 )
 from separatrix.frontier.store import ALL_ROWS, Store
-from separatrix.frontier.sweep import Execution, Job, Source, Stack, describe, fingerprint, grid, run
-from separatrix.frontier.traced import check_same, kept_with, remove_checksums, write_manifest, writing
+from separatrix.frontier.sweep import Execution, Job, Source, Stack, grid, run
 from separatrix.io import Stages
-
-# what a model predicts, and how its stage is called
-_KINDS = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}
 
 
 def trace(
@@ -147,17 +144,16 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
     stages, work = Stages(settings.execution.progress), settings.execution
     stacks = _stacks(data, settings, name)
     with writing(settings.out) as folder:
-        check_same(folder, task=Frontier.task, fingerprint=fingerprint(data))
+        check_same(folder, task=Frontier.task, fingerprint=data.fingerprint)
         remove_checksums(folder)
         fold = datasets.folds(data.y, data.z, settings.cv, settings.random_state, data.units)
         with stages.stage("Choosing the base model"):
             base = base_of(data, settings.estimator, raw, fold, settings.random_state)
         key = base_key(data, base, fold)
-        impossible = _impossible(settings, raw, base)
-        about = {
-            "bases": base.bases, "key": key, "reads": base.reads, "note": base.note,
-            "left_out": base.left_out,
-        }  # fmt: skip
+        # why no model can do without the columns that hold the group; "" if one can
+        impossible = no_other_columns(settings.estimator, raw, base.left_out) if base.left_out else ""
+        if settings.blind and impossible:
+            raise InputError(f"`blind=True` decides without the group, but {impossible}.")
         check_same(folder, key=key, told=base.note)
         notes = few_rows(data) + repeated_rows(data)
         with stages.stage("Looking for columns that predict the label alone"):
@@ -165,12 +161,13 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
         if settings.blind:
             with stages.stage("Looking for columns that give the group away"):
                 notes += _blind_notes(data, settings.random_state)
-        fits = len(plan_fits(base.bases))
-        for kind, what in _KINDS.items():
-            without = base.reads == "xz" or (base.left_out and not impossible)
-            if not {LABELS: True, WITHOUT: without, JOINT: settings.blind}[kind]:
-                continue
-            with stages.stage(f"Fitting the base model{what}", fits) as done:
+        kinds = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}
+        if not settings.blind:
+            del kinds[JOINT]
+        if base.reads != "xz" and (impossible or not base.left_out):
+            del kinds[WITHOUT]
+        for kind, what in kinds.items():
+            with stages.stage(f"Fitting the base model{what}", len(plan_fits(base.bases))) as done:
                 try:
                     scores = fit_base(folder, data, base, fold, kind=kind, n_jobs=work.n_jobs, done=done)
                 except Exception as error:  # a user's pipeline may raise anything: it is listed
@@ -184,13 +181,17 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
             with stages.stage(f"Training {named}", len(stacks)) as done:
                 run(stacks, folder, work, done)
             _check_outcome(folder, settings.methods)
-        Store(folder).describe(name, describe(data))
+        Store(folder).describe(name, data.describe())
         if impossible:
             notes = [*notes, f"Without the group: not possible, {impossible}."]
-        _write_manifest(folder, data, fold, settings, name, notes, about | {"impossible": impossible})
+        known: dict[str, Any] = {"bases": base.bases, "key": key, "reads": base.reads, "note": base.note}
+        known |= {"left_out": base.left_out, "impossible": impossible}
+        codes = {"y": data.y, "z": data.z, "fold": fold}
+        about = _about(data, fold, settings) | {"name": name, "base": known, "notes": notes}
+        write_manifest(folder, {k: v.astype(np.int64) for k, v in codes.items()}, about)
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
-            write_answers(frontier)
+            measure_answers(frontier)
     return kept_with(frontier, settings.out)
 
 
@@ -215,84 +216,57 @@ def _check(data: Data, settings: Settings) -> None:
             rows = "rows" if data.units is None else "people"
             raise InputError(
                 f"The {what} {group_name(names[least])!r} has {sizes[least]} {rows}, too few for "
-                f"{settings.cv} folds. Join it with another one, leave its rows out, or pass fewer "
-                "folds."
+                f"{settings.cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
             )
 
 
 def _stacks(data: Data, settings: Settings, name: str) -> list[Stack]:
     """What to train for the paths that were asked for."""
-    own = None if settings.trade_offs is None else tuple(float(t) for t in settings.trade_offs)
-    jobs = []
-    for asked in settings.methods:
-        method, _, recipe = asked.partition(":")
-        for inputs in ("xz", "x") if settings.blind else ("xz",):
-            jobs.append(Job(method, own, inputs, recipe or "default", keep=True))
+    own = None if settings.trade_offs is None else tuple(map(float, settings.trade_offs))
+    parts = [(*asked.partition(":"), inputs) for asked in settings.methods for inputs in ("xz", "x")]
+    jobs = [
+        Job(method, own, inputs, recipe or "default", keep=True)
+        for method, _, recipe, inputs in parts
+        if inputs == "xz" or settings.blind
+    ]
     source = Source(name, data=data)
     stacks = grid([source], jobs, folds=settings.cv, seed=settings.random_state, final=True)
-    able = {stack.job.method for stack in stacks}
-    unable = [job.method for job in jobs if job.method not in able]
+    unable = [job.method for job in jobs if all(stack.job.method != job.method for stack in stacks)]
     if unable:
         raise InputError(
             f"The method {unable[0]!r} cannot learn {len(data.labels)} labels and "
-            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
-            "any."
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes any."
         )
     return stacks
-
-
-def _impossible(settings: Settings, raw: Any, base: Base) -> str:
-    """Why no model can do without the columns that hold the group; "" if one can."""
-    why = no_other_columns(settings.estimator, raw, base.left_out) if base.left_out else ""
-    if settings.blind and why:
-        raise InputError(f"`blind=True` decides without the group, but {why}.")
-    return why
 
 
 def _blind_notes(data: Data, random_state: int) -> list[str]:
     """What a user must know who decides without the group."""
     named = data.grouping.columns if data.grouping is not None else ()
-    said = [f"Left out for decisions without the group: {', '.join(map(repr, named))}."]
-    found = proxies(data.columns or data.X, data.z, random_state=random_state)
-    known = bool(named) and named != ("sensitive_features",)  # an array has no name of its own
-    return [*(said if known else []), str(found)]
+    found = str(proxies(data.columns or data.X, data.z, random_state=random_state))
+    if named in ((), ("sensitive_features",)):  # an array has no name of its own
+        return [found]
+    return [f"Left out for decisions without the group: {', '.join(map(repr, named))}.", found]
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
     """Refuse a frontier in which a method that was asked for has no point."""
-    records = Store(folder).records()
     for name in wanted:
-        own = [record for record in records if record.run.method == name.partition(":")[0]]
+        own = [one for one in Store(folder).records() if one.run.method == name.partition(":")[0]]
         if own and not any(record.status == "ok" for record in own):
             raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")
 
 
-def _write_manifest(
-    folder: Path,
-    data: Data,
-    fold: NDArray[np.intp],
-    settings: Settings,
-    name: str,
-    notes: Sequence[str],
-    base: Mapping[str, Any],
-) -> None:
+def _about(data: Data, fold: NDArray[np.intp], settings: Settings) -> dict[str, Any]:
     """What is the same for all points; the preprocessing is that of each fold's training rows."""
-    whole = data.preprocessing
-    fitted = {
-        k: None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
-        for k in (ALL_ROWS, *range(settings.cv))
-    }
-    about = {
-        "task": Frontier.task, "name": name, "fingerprint": fingerprint(data),
+    whole, fitted = data.preprocessing, {}
+    for k in (ALL_ROWS, *range(settings.cv)):
+        prepared = None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
+        fitted[k] = None if prepared is None else prepared.to_dict()
+    return {
+        **data.describe(), "task": Frontier.task, "fingerprint": data.fingerprint,
         "people": len(data) if data.units is None else len(np.unique(data.units)),
-        "labels": [to_plain(label) for label in data.labels],
-        "groups": [to_plain(group) for group in data.groups],
-        "features": list(data.features), "target": data.target,
         "grouping": None if data.grouping is None else data.grouping.to_dict(),
-        "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
-        "card": data.card.to_dict(), "seed": settings.random_state, "base": base,
-        "blind": settings.blind, "criterion": settings.criterion,
-        "max_eo_gap": settings.max_eo_gap, "notes": list(notes),
+        "preprocessing": fitted, "seed": settings.random_state, "blind": settings.blind,
+        "criterion": settings.criterion, "max_eo_gap": settings.max_eo_gap,
     }  # fmt: skip
-    codes = {"y": data.y, "z": data.z, "fold": fold}
-    write_manifest(folder, {k: v.astype(np.int64) for k, v in codes.items()}, about)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,14 @@ from separatrix.core.measures import METRICS, label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.results import select
 from separatrix.frontier.store import ALL_ROWS, PointKey
-from separatrix.frontier.traced import Traced
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.promise import mean_cost, measures_for
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Promise, unseen
+
+if TYPE_CHECKING:
+    from separatrix.frontier.frontier import Frontier
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Any]
@@ -91,15 +93,28 @@ class Mixture:
         return " + ".join(f"{w:.3g} × ({point})" for w, point in parts)
 
 
-class Trained(NamedTuple):
-    """What was chosen, and what unseen rows will show of it."""
+@dataclass(frozen=True, eq=False)
+class Trained(Mixture):
+    """A mixture that was chosen, and what unseen rows will show of it.
 
-    mixture: Mixture
-    promise: dict[str, Promise]
-    flattery: float  # what choosing the best of many adds to the objective; taken off the promise
+    Args:
+        promise: by metric.
+        flattery: what choosing the best of many adds to the objective; taken off the promise.
+    """
+
+    promise: Mapping[str, Promise] = field(default_factory=dict)
+    flattery: float = 0.0
+    is_score, eased = False, 0  # as of a measured procedure
+
+    @property
+    def squares(self) -> Array:
+        """As large as possible: those of hard decisions."""
+        return self.tables
 
 
-def trained_points(frontier: Traced, method: Sequence[str] | None = None, *, blind: bool = False) -> list[TrainedPoint]:
+def trained_points(
+    frontier: Frontier, method: Sequence[str] | None = None, *, blind: bool = False
+) -> list[TrainedPoint]:
     """Every trained point whose folds all trained and whose model is kept, decided ones first.
 
     Args:
@@ -144,7 +159,7 @@ def trained(points: Sequence[TrainedPoint], request: Request, groups: Levels) ->
     promise = {name: _mean([one[name] for one in each], mixture.weights) for name in measures}
     if request.aim in promise:
         promise[request.aim] = _shifted(promise[request.aim], sign * flattery)
-    return Trained(mixture, promise, flattery)
+    return Trained(mixture.points, mixture.weights, promise, flattery)
 
 
 def objective_of_tables(request: Request, groups: Levels) -> Measure:
@@ -214,7 +229,7 @@ def best_pair(values: Array, limits: Array, budget: Array) -> tuple[int, int, fl
     return int(first[k]), int(second[k]), float(weight[k])
 
 
-def held_out_law(frontier: Traced, mixture: Mixture) -> Array:
+def held_out_law(frontier: Frontier, mixture: Mixture) -> Array:
     """P(U = u | row) of every row, (n, K), by models that did not see it."""
     law = np.zeros((len(frontier.rows["y"]), len(frontier.labels)))
     for weight, point in zip(mixture.weights, mixture.points, strict=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.peers.yardsticks import nested
 
 from separatrix.core.measures import recorded_metrics
-from separatrix.frontier.results import CORRECTED, means
-from separatrix.frontier.tables import best, nested
+from separatrix.frontier.results import CORRECTED, best, means
 
 FOLDS, POINTS = 5, 12
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.peers.yardsticks import (
+    PLANES,
+    area,
+    expected_cost,
+    floor_of_gaps,
+    majority_rate,
+    nested,
+    plane_table,
+    reached,
+)
 
 from separatrix.columns.counting import count_labels
-from separatrix.core.envelope import PLANES, majority_rate
+from separatrix.core import information
 from separatrix.core.information import eo_gap
+from separatrix.core.measures import METRICS
 from separatrix.frontier.results import Results, means, select, series
-from separatrix.frontier.tables import area, floor_of_gaps, nested, plane_table, reached
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +82,23 @@ def test_the_floor_of_a_soft_policy_is_that_of_shuffled_groups():
     hard = count_labels(y, q > 0.5, sensitive_features=z).counts
     made = {"counts": _objects(hard), "squares": _objects(hard)}
     assert floor_of_gaps(made, np.array([0])) > 1.3 * np.mean(gaps)  # a draw is noisier
+
+
+def test_planes_are_of_a_budget_and_an_objective():
+    for plane in PLANES.values():
+        assert METRICS[plane.budget].lower_is_better
+        assert not METRICS[plane.objective].lower_is_better
+        assert plane.most > 0
+
+
+def test_always_the_most_frequent_label_has_the_majority_rate_and_costs_the_other():
+    tables = np.random.default_rng(1).integers(1, 50, (4, 2, 3, 2)).astype(float)
+    tables[..., 0] += 80.0 * (np.arange(2) == 0)[:, None]
+    always = np.zeros_like(tables)
+    always[..., 0] = tables.sum(-1)
+    np.testing.assert_allclose(majority_rate(tables), information.accuracy(always))
+    share = tables.sum((-2, -1)) / tables.sum((-3, -2, -1))[:, None]
+    np.testing.assert_allclose(expected_cost(always, 1, 5), 5 * share[:, 1])
 
 
 def _objects(table):
