@@ -451,7 +451,7 @@ class Predictor:
                 number = "number of every row, a sensitive attribute: pass `sensitive_features`"
                 raise InputError(f"A prediction needs the {known if self.groups else number}.")
             if not self.groups:
-                return attribute(raw_columns(X, self.grouping.columns)[self.grouping.columns[0]], n)
+                return attribute(raw_columns(X, self.grouping.columns), n)
             return self.grouping.codes(X)
         if not self.groups:
             return attribute(sensitive_features, n)
