@@ -37,6 +37,18 @@ REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     # case
     "error-parity": (("error-parity==0.3.12", "ecos", "numpy<2", "scikit-learn==1.9.1"),),
     "oxonfair": (("oxonfair==0.3", "scikit-learn==1.9.1"),),
+    # fairgbm calls scikit-learn by a name that 1.8 dropped
+    "aequitas": (
+        ("torch==2.13.0",),
+        ("aequitas==1.1.0", "fairgbm==0.9.14", "fairlearn==0.12.0", "hydra-core", "hyperparameter-tuning==0.3.2"),
+        ("lightgbm==4.6.0", "scikit-learn==1.7.2", "pandas<3", "pyarrow", "tqdm", "--editable", str(ROOT)),
+    ),
+    "abcfair": (
+        ("torch==2.13.0",),
+        ("fairret==0.1.3", "torchmetrics", "seaborn", "tqdm", "error-parity==0.3.12", "ecos"),
+        ("lightgbm==4.7.0", "scikit-learn==1.9.1", "pandas<3", "pyarrow", "--editable", str(ROOT)),
+        ("cvxpy==1.7.3",),  # error-parity asks for one that numpy 2 does not load
+    ),
 }
 
 
