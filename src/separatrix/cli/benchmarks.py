@@ -59,14 +59,14 @@ def benchmark(
 
 def _options(given: list[str]) -> dict[str, dict[str, str]]:
     """`celeba.weights=PATH` by dataset."""
-    found: dict[str, dict[str, str]] = {}
+    options: dict[str, dict[str, str]] = {}
     for text in given:
         name, equals, value = text.partition("=")
         dataset, dot, option = name.partition(".")
         if not (equals and dot and dataset and option):
             raise InputError(f"--option must be DATASET.NAME=VALUE, got {text!r}.")
-        found.setdefault(dataset, {})[option] = value
-    return found
+        options.setdefault(dataset, {})[option] = value
+    return options
 
 
 @app.command()

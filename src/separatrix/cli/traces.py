@@ -105,9 +105,8 @@ def trace(
         rows, shared(max_eo_gap=max_eo_gap, blind=blind, criterion=criterion, method=method),
         name=name,
     )  # fmt: skip
-    lines = list(write_tables(frontier))
-    found = [asdict(one) for one in frontier.answers]
-    answer("\n".join(lines), {"folder": out, "answers": found}, json)
+    text = "\n".join(write_tables(frontier))
+    answer(text, {"folder": out, "answers": list(map(asdict, frontier.answers))}, json)
 
 
 def _numbers(data: str, target: str | None, groups: list[str], drop: list[str], settings: Settings) -> NumericFrontier:

@@ -57,8 +57,8 @@ class Cell:
         elif measure in _ONE_LABEL and counts[_ONE_LABEL[measure]].sum() > 0:
             counts, labels = counts[[_ONE_LABEL[measure]]], (labels[_ONE_LABEL[measure]],)
         seen = counts.sum(-1) > 0  # where nothing differs, still a cell that has rows
-        part = np.where(seen, violation_by_cell(counts), -1.0)
-        y, z = np.unravel_index(int(part.argmax()), part.shape)
+        violation = np.where(seen, violation_by_cell(counts), -1.0)
+        y, z = np.unravel_index(int(violation.argmax()), violation.shape)
         rates = counts[y, z] / counts[y, z].sum()
         overall = counts[y].sum(0) / counts[y].sum()
         away = np.abs(rates - overall)

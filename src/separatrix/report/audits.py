@@ -10,6 +10,7 @@ import numpy as np
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, identity
 from separatrix.report.audit_page import AuditPage, Curve, Curves, Rates, nats
+from separatrix.report.words import percent
 
 if TYPE_CHECKING:
     from separatrix.auditing.base import AuditResult
@@ -59,7 +60,7 @@ def decisions_page(a: Audit) -> AuditPage:
 
 def measures(a: Audit) -> list[Row]:
     """The measured values of decisions: name, value, and what to make of it."""
-    sure, corrected = _sure(a), f"bias-corrected {nats(a.violation_corrected)}"
+    sure, corrected = percent(a.confidence), f"bias-corrected {nats(a.violation_corrected)}"
     bound = f"{a.guarantee} bound at {sure}"
     gap, accuracy = (
         f"{sure} interval {low:.4f} … {high:.4f}" for low, high in (a.eo_gap_interval, a.accuracy_interval)
@@ -84,9 +85,9 @@ def _cells(a: Audit) -> list[Row]:
     """The cells (label, group) that cause most of v, with the rate that differs most."""
     worst: dict[tuple[Any, Any], dict[str, Any]] = {}
     for row in _rows(a):
-        kept = worst.setdefault((row["label"], row["group"]), row)
+        largest = worst.setdefault((row["label"], row["group"]), row)
         # with two labels both rates are equally far: show the last label's
-        if _away(row) >= _away(kept) - 1e-12:
+        if _away(row) >= _away(largest) - 1e-12:
             worst[row["label"], row["group"]] = row
     shown = sorted(worst.values(), key=lambda row: -row["violation"])[:MOST_CELLS]
     return [
@@ -124,16 +125,13 @@ def _rates(a: Audit) -> Rates:
 
 def score_page(a: ScoreAudit) -> AuditPage:
     """Of an audit of a score."""
-    sure = _sure(a)
+    sure = percent(a.confidence)
     negative, positive = a.table.labels
     weighted = "" if a.table.moments is None else "; weighted rows"
     kind = "distinct scores" if a.exact else "bins of scores"
     low, high = a.auroc_interval
     areas = "; ".join(filter(None, [f"{sure} interval {low:.4f} … {high:.4f}", _areas(a)]))
     corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
-    binned = f"nats, score in {a.bins} quantile bins; {_interval(a)}"
-    place = f"over all thresholds; deciding S > {a.gap_at:.4g}"
-    certain = f"finite-sample bound at {sure}, at every threshold at once"
     rows = a.table.counts.sum((0, 2))
     return AuditPage(
         kind="Score audit",
@@ -141,11 +139,11 @@ def score_page(a: ScoreAudit) -> AuditPage:
         headline=f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; "
         f"{_few(a.table.groups, a.sensitive_columns)}; {a.distinct:,} {kind}{weighted}",
         measures=[
-            ("largest equalized-odds gap", f"{a.gap:.4f}", place),
-            ("certified gap", f"≤ {a.gap_upper:.4f}", certain),
+            ("largest equalized-odds gap", f"{a.gap:.4f}", f"over all thresholds; deciding S > {a.gap_at:.4g}"),
+            ("certified gap", f"≤ {a.gap_upper:.4f}", f"finite-sample bound at {sure}, at every threshold at once"),
             ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),
             ("AUROC", f"{a.auroc:.4f}", areas),
-            ("violation v = I(S;Z|Y)", nats(a.violation), binned),
+            ("violation v = I(S;Z|Y)", nats(a.violation), f"nats, score in {a.bins} quantile bins; {_interval(a)}"),
             ("certified v", f"≤ {nats(a.violation_upper)}", f"{a.guarantee} bound at {sure}"),
             ("shuffled groups show", nats(a.violation_floor), corrected),
             _counted_test(a),
@@ -201,7 +199,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     groups = a.sensitive == "groups"
     who = _few(a.groups, a.sensitive_columns) if groups else "a continuous attribute, shown by its quarters"
     low, high = a.violation_interval
-    sure = _sure(a)
+    sure = percent(a.confidence)
     shape, what = a.resolution, "groups" if groups else "bins of the attribute"
     cells = f"{shape.bands} bands of outcomes × {shape.groups} {what} × {shape.ranks} bins of ranks"
     seen = f"nats; {sure} interval {nats(low)} … {nats(high)}; {cells}"
@@ -267,8 +265,7 @@ def _medians(a: ContinuousAudit) -> Curves:
     curves = []
     for group, curve in a.curves.items():
         x = list(range(len(curve.outcome))) if labelled else curve.outcome
-        parts = curve.median, curve.low, curve.high
-        middle, low, high = ([_known(at) for at in one] for one in parts)
+        middle, low, high = (list(map(_known, ranks)) for ranks in (curve.median, curve.low, curve.high))
         name = group_name(group, a.sensitive_columns)
         curves.append(Curve(name, name, x, middle, low, high))
     return Curves(
@@ -290,8 +287,8 @@ def _known(x: float | None) -> float:
 
 def _verdict(gap: float, floor: float, p_value: float) -> str:
     """A gap beside what chance shows, in words."""
-    found = "more than chance explains" if p_value < 0.05 else "no more than chance explains"
-    return f"groups differ by {gap:.3f} (by chance: {floor:.3f}): {found}."
+    finding = "more than chance explains" if p_value < 0.05 else "no more than chance explains"
+    return f"groups differ by {gap:.3f} (by chance: {floor:.3f}): {finding}."
 
 
 def _seen(a: Audit | ScoreAudit, finding: str) -> str:
@@ -308,14 +305,10 @@ def _few(groups: Sequence[Hashable], columns: Sequence[str]) -> str:
     return f"groups {', '.join(group_name(group, columns) for group in groups)}"
 
 
-def _sure(a: AuditResult) -> str:
-    return f"{a.confidence:.0%}".replace("%", " %")
-
-
 def _interval(a: Audit | ScoreAudit) -> str:
     """The interval of v."""
     low, high = a.violation_interval
-    return f"{_sure(a)} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
+    return f"{percent(a.confidence)} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
 
 
 def _test(a: AuditResult, least: bool = False) -> Row:
@@ -335,16 +328,16 @@ def _p(p_value: float) -> str:
 def _criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[Row]:
     """The criteria beside separation: information, test and gaps; `letter` is what was audited."""
     rows: list[Row] = []
-    for name, found in a.criteria.items():
+    for name, dependence in a.criteria.items():
         kind = BASE_DEPENDENCE if name == BASE_DEPENDENCE.name else CRITERIA[name]
         gaps = []
-        for gap, x in found.gaps.items():
+        for gap, x in dependence.gaps.items():
             ends = "" if x.interval is None else " [{:.3f}, {:.3f}]".format(*x.interval)
             value = "unknown" if x.value is None else f"{x.value:.3f}"
             gaps.append(f"{_GAPS[gap]} {value}{ends}")
         title = f"{name.replace('_', ' ')} {kind.symbol.replace('U', letter)}"
-        test = "p < 0.001" if found.p_value <= 1e-3 else _p(found.p_value)
-        rows.append((title, nats(found.value), test, "; ".join(gaps)))
+        test = "p < 0.001" if dependence.p_value <= 1e-3 else _p(dependence.p_value)
+        rows.append((title, nats(dependence.value), test, "; ".join(gaps)))
     return rows
 
 
