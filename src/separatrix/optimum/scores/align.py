@@ -131,8 +131,12 @@ class AlignedScore(Rule):
 
 
 def attribute(values: Any, n: int | None = None) -> Array:
-    """A numeric attribute, one finite number per row."""
-    columns = list(group_columns(values).values())
+    """A numeric attribute, one finite number per row.
+
+    >>> attribute(Coded(np.array([1, 0, 1]), ("17", "41")))
+    array([41., 17., 41.])
+    """
+    columns = [values] if isinstance(values, Coded) else list(group_columns(values).values())
     if len(columns) != 1:
         raise InputError(f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.')
     z = as_numbers(columns[0], "sensitive_features")
