@@ -73,7 +73,7 @@ def test_blank_lines_are_skipped() -> None:
 
 
 def test_a_short_row_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"rows.csv, near line 3: a row has 1 fields \(3\), the header 2"):
+    with pytest.raises(DataError, match=r"rows.csv, near line 3: a row has 1 field \(3\), the header 2"):
         read_csv(["a,b", "1,2", "3"], source="rows.csv")
 
 

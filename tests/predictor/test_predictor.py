@@ -203,3 +203,9 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
 def test_errors(single, call, message):
     with pytest.raises(InputError, match=message):
         call(single, people(5, seed=11))
+
+
+def test_a_predictor_prints_as_one_line(mixture):
+    assert repr(mixture).startswith("<Predictor of 'high', 'low': ")
+    assert "with a coin" in repr(mixture)
+    assert "\n" not in repr(mixture)

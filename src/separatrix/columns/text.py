@@ -192,7 +192,7 @@ def _rows(
                 chunk = [row[:width] if len(row) > width and not any(row[width:]) else row for row in block if row]
                 if bad := next((row for row in chunk if len(row) != width), None):
                     raise DataError(
-                        f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
+                        f"{source}, near line {reader.line_num:,}: a row has {len(bad)} field{'s' * (len(bad) != 1)} "
                         f"({', '.join(bad)[:60]}), the header {width}. The file is truncated "
                         f"or damaged, or its delimiter is not {delimiter!r}."
                     )

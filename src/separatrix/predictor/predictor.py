@@ -211,6 +211,14 @@ class Predictor:
         """Whether it predicts a number, one of its labels."""
         return self.branches[0].base.reads == "value"
 
+    def __repr__(self) -> str:
+        """What it predicts, for whom and by which rule; the model card has the rest."""
+        columns = self.grouping.columns if self.grouping else ()
+        group = f", reads the group {' & '.join(columns)}".rstrip() if self.uses_groups else ""
+        rules = " or ".join(dict.fromkeys(branch.rule.kind.replace("_", " ") for branch in self.branches))
+        coin = ", with a coin" if self.randomized else ""
+        return f"<Predictor of {listed(self.labels)}: {rules}{group}{coin}>"
+
     @property
     def uses_groups(self) -> bool:
         """Whether a prediction needs the person's group."""

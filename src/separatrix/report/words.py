@@ -105,7 +105,7 @@ def recognised(table: Array, labels: Levels, groups: Levels, columns: Sequence[s
     names = [group_name(group, columns) for group in groups]
     parts = [f"{percent(rates[y, k, y])} of {names[k]}" for k in shown]
     rest = int((size > 0).sum()) - len(shown)
-    more = f" ({rest} smaller groups not shown)" if rest > 0 else ""
+    more = f" ({rest} smaller group{'s' * (rest > 1)} not shown)" if rest > 0 else ""
     return f"of people with {str(labels[y])!r}, {listed(parts)}{more}"
 
 
