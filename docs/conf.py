@@ -53,6 +53,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "capture_repr": ("_repr_html_",),  # what a program prints, not the last object
+    "default_thumb_file": str(HERE / "_static" / "program.png"),  # of a program that prints and draws nothing
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 1_000,

@@ -159,6 +159,19 @@ def test_an_audit_of_predictions_without_the_outcome_names_the_option_that_copie
     assert "`separatrix predict --keep` copies" in capsys.readouterr().err
 
 
+def test_rows_without_a_group_are_left_out_or_a_group(tmp_path):
+    rows = [f"{'' if i % 5 == 0 else 'fm'[i % 2]},{i % 3 == 0},{i % 4 == 0}" for i in range(200)]
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(["sex,y,u", *rows]))
+    common = ("audit", file, "--target", "y", "--sensitive", "sex", "--prediction", "u")
+    refused = str(run(*common).exception)
+    assert "`sex` has 40 missing values" in refused
+    assert "Pass --missing-groups drop or own." in refused
+    left, own = (json.loads(run(*common, "--json", "--missing-groups", choice).stdout) for choice in ("drop", "own"))
+    assert (left["rows"], left["groups"]) == (160, ["f", "m"])
+    assert (own["rows"], own["groups"]) == (200, ["f", "m", "(missing)"])
+
+
 def test_commands_are_listed_in_the_order_of_their_use():
     listed = re.findall(r"(?m)^\W*(audit|trace|select|predict|benchmark)\b", run("--help").stdout)
     assert listed == ["audit", "trace", "select", "predict", "benchmark"]

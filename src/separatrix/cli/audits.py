@@ -37,6 +37,9 @@ def audit(
     numeric_sensitive: bool = typer.Option(
         False, "--numeric-sensitive", help="The attribute --sensitive is a number, such as age."
     ),
+    missing_groups: str | None = typer.Option(
+        None, help="Rows without a group: drop leaves them out, own makes them a group."
+    ),
     confidence: float = typer.Option(0.95, help="Confidence of intervals and certified bounds."),
     guarantee: str = typer.Option("finite-sample", help="Certified bounds: finite-sample or large-sample."),
     composition: str | None = typer.Option(None, help="Whom the bound on v is about: population or observed."),
@@ -55,6 +58,8 @@ def audit(
     Example: separatrix audit predictions.csv --target income --sensitive sex --prediction decision
     """
     from separatrix.auditing import ceilings, door
+    from separatrix.columns.groups import without_missing
+    from separatrix.columns.readers import read_table
 
     numbers = regression or numeric_sensitive
     if score and numbers:
@@ -76,7 +81,11 @@ def audit(
     if numbers and bound != {"guarantee": "finite-sample", "composition": None}:
         raise InputError("--guarantee and --composition belong to labels and groups: leave them out.")
     result: Audit | ScoreAudit | ContinuousAudit
-    with working(f"Counting {file}"), readable(file) as path:
+    with working(f"Counting {file}"), readable(file) as source:
+        path: Any = source
+        if missing_groups is not None:
+            columns = list(dict.fromkeys([target, *sensitive, *prediction, *([weight] if weight else [])]))
+            path = without_missing(read_table(source, columns), sensitive, missing_groups)
         try:
             if score:
                 result = door.audit_score(path, prediction=prediction[0], **how, **bound)
@@ -90,6 +99,8 @@ def audit(
         except InputError as error:
             if "has no column" in str(error) and "'decided_by_coin'" in str(error):  # of `predict`
                 raise InputError(f"{error} `separatrix predict --keep` copies columns of its input.") from error
+            if any(str(error).startswith(f"`{column}` has ") and "missing" in str(error) for column in sensitive):
+                raise InputError(f"{str(error).partition('. Drop')[0]}. Pass --missing-groups drop or own.") from error
             raise
     if html is not None:
         write_whole(html, result.to_html(), parents=False)

@@ -35,6 +35,7 @@ from separatrix.columns.values import (
     level_text,
     refuse_missing,
 )
+from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
 FEW = 12
@@ -107,6 +108,28 @@ def _own_name(values: Any, default: str) -> str:
     known = nw.from_native(values, allow_series=True, pass_through=True)
     series_name = known.name if isinstance(known, nw.Series) else None
     return str(series_name) if series_name not in (None, "") else default
+
+
+def without_missing(columns: Mapping[str, Any], groups: Sequence[str], choice: str) -> dict[str, Any]:
+    """A table whose rows without a group are left out ("drop"), or are a group of their own ("own").
+
+    >>> table = {"sex": ["f", None, "m"], "y": [0, 1, 1]}
+    >>> without_missing(table, ["sex"], "own")["sex"].levels, without_missing(table, ["sex"], "drop")["y"]
+    (('f', 'm', '(missing)'), array([0, 1]))
+    """
+    one_of(choice, "missing_groups", "drop", "own")
+    coded = {name: as_levels(columns[name], name, missing=True) for name in groups}
+    if choice == "own":
+        named = {
+            name: Coded(np.where(one.missing, len(one.levels), one.codes), (*one.levels, MISSING))
+            for name, one in coded.items()
+            if one.missing.any()
+        }
+        return {**columns, **named}
+    known = ~np.any([one.missing for one in coded.values()], axis=0)
+    if not known.any():
+        raise InputError(f"No row has a group in {' & '.join(groups)}.")
+    return {name: x[known] if isinstance(x, Coded) else as_array(x, name)[known] for name, x in columns.items()}
 
 
 def intersect(parts: Mapping[str, Coded]) -> Coded:
