@@ -87,7 +87,7 @@ def select(
                 guarantee=guarantee, use_whole_budget=use_whole_budget,
             )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)
-    next_ = f"Next: separatrix predict {out} FILE --out predictions.csv"
+    next_ = f"Next: separatrix predict {out} FILE --out predictions.csv (--keep copies columns, for an audit)"
     text = f"{point}\nThe model is in {out}; read {out / 'MODEL_CARD.md'}\n{next_}"
     answer(text, {"folder": out, **point.to_dict()}, json)
 

@@ -39,18 +39,19 @@ def text(predictor: Predictor) -> str:
             "A **revealed mixture**: for each decision one of the models below is drawn, "
             "independently of the person, and the draw is reported with the decision.",
             "",
+            *("| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"),
         ]
-    lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
-    for i, (branch, weight) in enumerate(zip(predictor.branches, predictor.weights, strict=True)):
-        method = branch.base.method
-        model = methods.style(method or "postprocessing").label
-        # a rule around a model has a budget instead of a λ, which is said below
-        trade_off = f"{branch.base.trade_off:g}" if method else "–"
-        decision = _decision(predictor, branch)
-        lines.append(f"| {i} | {weight:.1%} | {model} | {trade_off} | {decision} |")
+        for i, (branch, weight) in enumerate(zip(predictor.branches, predictor.weights, strict=True)):
+            model, trade_off = _trained(branch)
+            lines.append(f"| {i} | {weight:.1%} | {model} | {trade_off} | {_decision(predictor, branch)} |")
+        lines.append("")
+    else:
+        (branch,) = predictor.branches
+        if branch.base.method:
+            lines.append("- trained by: {}, λ = {}".format(*_trained(branch)))
+        lines.append(f"- decision: {_decision(predictor, branch)}")
     coin = "yes; use `ids` and a secret `salt` in production" if predictor.randomized else "no"
     lines += [
-        "",
         *_axes(predictor),
         f"- uses the group to predict: {_escape(_column(predictor)) if predictor.uses_groups else 'no'}",
         f"- throws a coin: {coin}",
@@ -105,6 +106,12 @@ def _with_errors(value: Any) -> Any:
         label_of(name): estimate_text(name, Promise.normal(*found[:2])) for name, found in value["promise"].items()
     }
     return {**value, "promise": promise}
+
+
+def _trained(branch: Branch) -> tuple[str, str]:
+    """The method that trained a model, and its λ; a rule around a model has a budget instead."""
+    method = branch.base.method
+    return methods.style(method or "postprocessing").label, f"{branch.base.trade_off:g}" if method else "–"
 
 
 def _decision(predictor: Predictor, branch: Branch) -> str:
