@@ -204,3 +204,10 @@ def test_answers_are_read_as_they_were_written(tmp_path):
     (tmp_path / ANSWERS).write_text("[{}]")
     with pytest.raises(DataError, match="damaged"):
         read_answers(tmp_path)
+
+
+def test_one_feature_is_singular():
+    table = {"x": [0.5, 1.5] * 20, "sex": ["f", "m"] * 20, "y": [0, 0, 1, 1] * 10}
+    data = sx.datasets.from_frame(table, target="y", sensitive="sex")
+    assert next(iter(describe(data, "t"))).startswith(f"t: 40 rows, {len(data.features)} feature; labels")
+    assert len(data.features) == 1

@@ -332,7 +332,7 @@ def describe(data: Data, name: str) -> Iterator[str]:
     """Rows, labels, groups and what was left out, line by line."""
     cells, columns = data.cells, () if data.grouping is None else data.grouping.columns
     yield from wrapped(
-        f"{name}: {len(data):,} rows, {len(data.features)} features; labels "
+        f"{name}: {len(data):,} rows, {len(data.features)} feature{'s' * (len(data.features) != 1)}; labels "
         f"{_sizes(data.labels, cells.sum(1))}; groups {_sizes(data.groups, cells.sum(0), columns)}"
     )
     for note in (*data.card.dropped, *data.card.notes):
