@@ -49,7 +49,7 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
         with pytest.raises(InputError, match="holds 'x'"):
             one.predict(rows[:1], sensitive_features=["x"])
     assert (tmp_path / "model" / "base0.skops").is_file()
-    assert "Post-processing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "- decision: thresholds by group" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
 @pytest.mark.slow
