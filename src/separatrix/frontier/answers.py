@@ -100,7 +100,7 @@ def read_answers(folder: Path) -> list[Answer]:
     if not path.is_file():
         return []
     try:
-        return [Answer(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+        return [Answer(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error}. Trace the data again.") from error
 
@@ -145,17 +145,17 @@ def compare_criteria(frontier: Frontier) -> None:
 def _plain(frontier: Frontier, blind: bool) -> tuple[Answer, Answer, tuple[Array, Array]]:
     """The base model, decided and drawn; tables of the drawn labels and of the decisions."""
     kind = WITHOUT if blind else LABELS
-    found, posterior = frontier.measured(kind, Plain()), frontier.measured(kind, Plain(show="posterior"))
+    decided, posterior = frontier.measured(kind, Plain()), frontier.measured(kind, Plain(show="posterior"))
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE, "trade_off": 0.0}
     name = "plain, without the group" if blind else "plain model"
-    plain = _answer(frontier, "plain", name, found, point=point | {"policy": "deterministic"}, blind=blind)
+    plain = _answer(frontier, "plain", name, decided, point=point | {"policy": "deterministic"}, blind=blind)
     if len(frontier.labels) == 2:
         score = frontier.measured(kind, Plain(show="score"))
         promise = {**plain.promise, "auroc": score.promise["auroc"][:2]}
         plain = replace(plain, promise=promise, roc=_roc(score.tables))
     point |= {"policy": "randomized"}
     drawn = _answer(frontier, "drawn", f"{name}, drawn", posterior, point=point, blind=blind)
-    return plain, drawn, (posterior.tables, found.tables)
+    return plain, drawn, (posterior.tables, decided.tables)
 
 
 def _usual(frontier: Frontier, plain: Answer) -> Asked:
@@ -180,8 +180,8 @@ def _few(asked: Asked, labels: int) -> Asked:
     """
     if labels > 2:
         return [("accuracy", budget, level) for _, budget, level in asked]
-    slow = [one for one in asked if one[0] == "utility"]
-    return [one for one in asked if one not in slow[1:]]
+    slow = [question for question in asked if question[0] == "utility"]
+    return [question for question in asked if question not in slow[1:]]
 
 
 def _solved(frontier: Frontier, asked: Asked, blind: bool) -> Iterator[tuple[Answer, Array]]:
@@ -189,7 +189,7 @@ def _solved(frontier: Frontier, asked: Asked, blind: bool) -> Iterator[tuple[Ans
     for aim in dict.fromkeys(aim for aim, _, _ in asked):
         refused: InfeasibleError | None = None
         reached = False
-        for _, budget, level in (one for one in asked if one[0] == aim):
+        for _, budget, level in (question for question in asked if question[0] == aim):
             try:
                 yield _decisions(frontier, aim, budget, level, blind)
                 reached = True
@@ -198,22 +198,22 @@ def _solved(frontier: Frontier, asked: Asked, blind: bool) -> Iterator[tuple[Ans
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
     if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
-        found = frontier.measured(LABELS, Scoring(exact=True))
+        separated = frontier.measured(LABELS, Scoring(exact=True))
         about: dict[str, Any] = {
             "maximize": "auroc",
             "budgets": {"eo_gap": _up(_smallest(frontier))},
-            "roc": _roc(found.tables),
+            "roc": _roc(separated.tables),
         }
-        yield _answer(frontier, "score", "separated score", found, **about), found.tables
+        yield _answer(frontier, "score", "separated score", separated, **about), separated.tables
 
 
 def _decisions(frontier: Frontier, aim: str, budget: str, level: float, blind: bool) -> tuple[Answer, Array]:
-    found = frontier.measured(JOINT if blind else LABELS, Decisions(aim, {budget: level}, blind=blind))
+    solved = frontier.measured(JOINT if blind else LABELS, Decisions(aim, {budget: level}, blind=blind))
     inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
     point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level, "policy": "randomized"}
     name = f"{budget_text({budget: level})}{' without the group' if blind else ''}"
     about: dict[str, Any] = {"maximize": aim, "budgets": {budget: level}, "blind": blind, "point": point}
-    return _answer(frontier, "decisions", name, found, **about), found.tables
+    return _answer(frontier, "decisions", name, solved, **about), solved.tables
 
 
 def _criteria(frontier: Frontier) -> Iterator[Answer]:
@@ -232,10 +232,10 @@ def _criteria(frontier: Frontier) -> Iterator[Answer]:
 def _chosen(frontier: Frontier) -> Iterator[Answer]:
     """What ships for the budget of the trace, every trained point, and the one that this budget chooses."""
     request = frontier.first_request
-    found = candidates_for(frontier, request)
+    possible = candidates_for(frontier, request)
     asked: dict[str, Any] = {"maximize": request.aim, "budgets": request.budgets}
     try:
-        choice = choice_of(frontier, found, request)
+        choice = choice_of(frontier, possible, request)
         promise = _pairs(choice.candidate.promise)
         yield Answer("choice", choice.candidate.name, promise=promise, note=choice.sentence, **asked)
     except InfeasibleError as error:
@@ -251,24 +251,26 @@ def _chosen(frontier: Frontier) -> Iterator[Answer]:
 
 def _trained(frontier: Frontier, blind: bool) -> Iterator[Answer]:
     """Every point of the paths that do not see the group, or of those that do."""
-    for one in trained_points(frontier, blind=blind):
-        if (one.key.inputs == "x") == blind:
-            promise = unseen(one.tables, one.tables, table_measures())
-            point = one.key._asdict()
-            yield _of_decisions(frontier, "trained", str(one), one.tables, promise, blind=blind, point=point)
+    for trained_point in trained_points(frontier, blind=blind):
+        if (trained_point.key.inputs == "x") == blind:
+            promise = unseen(trained_point.tables, trained_point.tables, table_measures())
+            point = trained_point.key._asdict()
+            yield _of_decisions(
+                frontier, "trained", str(trained_point), trained_point.tables, promise, blind=blind, point=point
+            )
 
 
-def _best_trained(frontier: Frontier, found: Trained, budgets: Mapping[str, float], blind: bool) -> Answer:
+def _best_trained(frontier: Frontier, mixture: Trained, budgets: Mapping[str, float], blind: bool) -> Answer:
     """The best trained point, or mixture of two, with what the choice flatters taken off."""
-    name, method = str(found), found.points[0].key.method
+    name, method = str(mixture), mixture.points[0].key.method
     note = f"the trained point that {budget_text(budgets)} chooses"
-    if len(found.points) > 1:
+    if len(mixture.points) > 1:
         name = f"{methods.style(method).label}, two points"
-        branches = zip(found.weights, found.points, strict=True)
+        branches = zip(mixture.weights, mixture.points, strict=True)
         drawn = " and ".join(f"{point}, for {w:.0%}" for w, point in branches)
         note = f"{note} draws {drawn} of the decisions"
     asked: dict[str, Any] = {"maximize": "accuracy", "budgets": budgets, "blind": blind, "point": {"method": method}}
-    return _of_decisions(frontier, "chosen", name, found.tables, found.promise, **asked, note=note)
+    return _of_decisions(frontier, "chosen", name, mixture.tables, mixture.promise, **asked, note=note)
 
 
 def _constant(frontier: Frontier) -> Answer:
@@ -283,14 +285,16 @@ def _constant(frontier: Frontier) -> Answer:
     return Answer("constant", f"always {label!r}", promise=promise, always=label)
 
 
-def _answer(frontier: Frontier, kind: str, name: str, found: Measured, **about: Any) -> Answer:
+def _answer(frontier: Frontier, kind: str, name: str, measured: Measured, **about: Any) -> Answer:
     """What was measured of a procedure around the base model."""
-    if found.eased:
-        folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
+    if measured.eased:
+        folds = "1 fold" if measured.eased == 1 else f"{measured.eased} folds"
         about["note"] = f"{folds} could not promise it"
-    if found.is_score:
-        return Answer(kind, name, promise=_pairs(found.promise), floor=_floor(found.tables, found.squares), **about)
-    return _of_decisions(frontier, kind, name, found.tables, found.promise, found.squares, **about)
+    if measured.is_score:
+        return Answer(
+            kind, name, promise=_pairs(measured.promise), floor=_floor(measured.tables, measured.squares), **about
+        )
+    return _of_decisions(frontier, kind, name, measured.tables, measured.promise, measured.squares, **about)
 
 
 def _of_decisions(
@@ -319,18 +323,22 @@ def _floor(tables: Array, squares: Array) -> float | None:
 
 def _pairs(promise: Mapping[str, Promise]) -> dict[str, tuple[float, float]]:
     """The value and the standard error of each metric that is defined."""
-    return {name: (float(one.value), float(one.error)) for name, one in promise.items() if np.isfinite(one.value)}
+    return {
+        name: (float(estimate.value), float(estimate.error))
+        for name, estimate in promise.items()
+        if np.isfinite(estimate.value)
+    }
 
 
 def _roc(tables: Array) -> list[list[list[float]]]:
     """The ROC curve of each group from counts (fold, 2, group, level), at most 50 corners."""
     curves: list[list[list[float]]] = []
-    for own in np.moveaxis(tables.sum(0), 1, 0):
-        mass = own.sum(1, keepdims=True)
+    for counts in np.moveaxis(tables.sum(0), 1, 0):
+        mass = counts.sum(1, keepdims=True)
         if (mass <= 0).any():
             curves.append([])
             continue
-        coarse = score_tables.merged(own, own.sum(0), 50)
+        coarse = score_tables.merged(counts, counts.sum(0), 50)
         tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
         curves.append([[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()])
     return curves
@@ -367,8 +375,8 @@ def _records(frontier: Frontier, answer: Answer, soft: Array, hard: Array | None
     }  # fmt: skip
     area = answer.promise.get("auroc", (float("nan"),))[0]
     return [
-        Record(RunKey(fold=k, **first), "ok", soft=one, hard=two, auroc=area)
-        for k, (one, two) in enumerate(zip(soft, decided, strict=True))
+        Record(RunKey(fold=k, **first), "ok", soft=posterior_table, hard=two, auroc=area)
+        for k, (posterior_table, two) in enumerate(zip(soft, decided, strict=True))
     ]
 
 

@@ -109,8 +109,8 @@ def batch_sizes(results: Results, dataset: str) -> Figure | None:
     looks = zip(cycle(_SHADES), cycle(MARKERS), strict=False)
     for (size, series), (colour, marker) in zip(runs.items(), looks, strict=False):
         label = f"batch {size:,}" if size else "batch all rows"
-        own = select(points, **series._asdict())
-        _bars(ax, own, "violation", "utility", ls="-", label=label, color=colour, marker=marker)
+        path = select(points, **series._asdict())
+        _bars(ax, path, "violation", "utility", ls="-", label=label, color=colour, marker=marker)
     _limit_of_erm(ax, results, dataset)
     title = f"{dataset}: {next(iter(runs.values())).name} by batch size, {POLICIES[0]} policy"
     finish(ax, title, "violation", "utility")
@@ -132,9 +132,9 @@ def gradient_norms(results: Results, dataset: str) -> Figure | None:
     titles = {"utility": "Information plane", "auroc": area}
     points = select(results.mean, dataset=dataset, policy=POLICIES[0], lost=0)
     for ax, (metric, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        for series, name, own in each_path(points, runs):
+        for series, name, path in each_path(points, runs):
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
-            _bars(ax, own, "violation", metric, label=label, **_look(series))
+            _bars(ax, path, "violation", metric, label=label, **_look(series))
         finish(ax, f"{dataset}: {title}, {POLICIES[0]} policy", "violation", metric)
     _limit_of_erm(figure.axes[0], results, dataset)
     shared_legend(figure, figure.axes)
@@ -251,9 +251,9 @@ def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> 
         label, colour = methods.style(method)
         words = {"deterministic": ("decided", colour), "randomized": ("drawn", "white")}
         for policy, (word, inside) in words.items():
-            own = [a for a in trained if (a.point["method"], a.point["policy"]) == (method, policy)]
+            shown_answers = [a for a in trained if (a.point["method"], a.point["policy"]) == (method, policy)]
             look = dots | {"color": colour, "mfc": inside, "label": f"{label}, trained, {word}"}
-            _answers(ax, own, x, y, error=False, **look)
+            _answers(ax, shown_answers, x, y, error=False, **look)
     for blind, colour in ((False, methods.style("postprocessing").colour), (True, BLIND)):
         known = " without the group" if blind else ""
         solved = [a for a in shown if a.kind == "decisions" and a.blind == blind]
@@ -275,9 +275,9 @@ def _answers(ax: Axes, answers: Sequence[Answer], x: str, y: str, *, error: bool
     """The promises of answers, from the strictest on, with their standard errors."""
     if not answers:
         return
-    at = np.array([[a.promise[m] for m in (x, y)] for a in answers])
-    at = at[np.argsort(at[:, 0, 0], kind="stable")]
-    (px, dx), (py, dy) = at[:, 0].T, at[:, 1].T
+    promised = np.array([[a.promise[m] for m in (x, y)] for a in answers])
+    promised = promised[np.argsort(promised[:, 0, 0], kind="stable")]
+    (px, dx), (py, dy) = promised[:, 0].T, promised[:, 1].T
     look = {"ms": 5, "lw": 1.4, "elinewidth": 0.8, "capsize": 2, "zorder": 4} | look
     left = np.minimum(dx, px)  # a gap is not negative
     ax.errorbar(px, py, dy if error else None, [left, dx] if error else None, **look)

@@ -153,7 +153,7 @@ def write_manifest(folder: Path, rows: Mapping[str, NDArray[Any]], about: Mappin
     write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
 
 
-def check_same(folder: Path, told: str = "", **now: Any) -> None:
+def check_same(folder: Path, reason: str = "", **now: Any) -> None:
     """A folder belongs to one task, dataset and base model: points of two would be averaged.
 
     Args:
@@ -168,7 +168,7 @@ def check_same(folder: Path, told: str = "", **now: Any) -> None:
     for name, value in now.items():
         if known[name] != value:
             raise InputError(
-                f"{str(folder)!r} holds {_OTHER[name].format(**known, told=told)}. Pass another "
+                f"{str(folder)!r} holds {_OTHER[name].format(**known, told=reason)}. Pass another "
                 "folder, or remove that one."
             )
 
@@ -234,7 +234,7 @@ def _checksums(folder: Path) -> dict[str, str]:
     sums = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in name.parts)
+        hidden = any(name_part.startswith(".") for name_part in name.parts)
         if path.suffix not in _DATA or path.name == CHECKSUMS or hidden or path.parent in models or not path.is_file():
             continue
         with path.open("rb") as file:

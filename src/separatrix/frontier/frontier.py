@@ -294,12 +294,14 @@ class Frontier(Folder):
     def candidates(self) -> CandidateTable:
         """What could ship for the budget of the trace, simplest first, each with its promise."""
         request = self.first_request
-        found, metrics = candidates_for(self, request), (request.aim, *request.budgets)
+        possible, metrics = candidates_for(self, request), (request.aim, *request.budgets)
         try:
-            ships = choice_of(self, found, request).candidate
+            ships = choice_of(self, possible, request).candidate
         except InfeasibleError:  # the budget of the trace cannot be promised
-            return CandidateTable(found, metrics)
-        return CandidateTable([ships if one.name == ships.name else one for one in found], metrics, ships.name)
+            return CandidateTable(possible, metrics)
+        return CandidateTable(
+            [ships if candidate.name == ships.name else candidate for candidate in possible], metrics, ships.name
+        )
 
     @property
     def answers(self) -> list[Answer]:

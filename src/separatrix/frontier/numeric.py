@@ -117,7 +117,7 @@ class NumericPoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        promise = {name: list(found) for name, found in self.promise.items()}
+        promise = {name: list(promised) for name, promised in self.promise.items()}
         asked = {"max_violation": self.max_violation, "penalty": self.penalty}
         return {**asked, "promise": promise, "eased": self.eased, "notes": list(self.notes)}
 
@@ -164,18 +164,20 @@ class NumericFrontier(Folder):
 
     def measured(self) -> list[dict[str, Any]]:
         """R², RMSE and v of the regressor as it is and of every penalty, on every outer fold."""
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for k in self.nested.folds:
-            tested, own = self.nested.tested(k)
-            test, codes = replace(self.data[tested], s=own[:, 0]), self.codes[tested]
+            tested, scores = self.nested.tested(k)
+            test, codes = replace(self.data[tested], s=scores[:, 0]), self.codes[tested]
             path = aligned_path(self._training(k), PENALTIES, self.manifest["levels"])
-            shown = {None: test.s} | {one.penalty: one.levels[one.coded(test.s, test.z)] for one in path}
+            shown = {None: test.s} | {
+                aligned.penalty: aligned.levels[aligned.coded(test.s, test.z)] for aligned in path
+            }
             for penalty, u in shown.items():
                 error = float(np.mean((test.y - u) ** 2))
                 v = rank_violation(test.y, u, codes, int(self.codes.max()) + 1)
                 judged = {"r2": 1.0 - error / float(test.y.var()), "rmse": error**0.5, "violation": v}
-                found.append({"penalty": penalty, "fold": k, **judged})
-        return found
+                rows.append({"penalty": penalty, "fold": k, **judged})
+        return rows
 
     def select(self, *, max_violation: float | None = None) -> NumericPoint:
         """The best R² within a budget of v; without one, the best R².
@@ -192,8 +194,8 @@ class NumericFrontier(Folder):
         if max_violation is None:
             return self._point({})
         asked = {"violation": not_negative(max_violation, "max_violation")}
-        found = tightened(self._point, lambda point: {"violation": point.promise["violation"].value}, asked)
-        return replace(found, max_violation=max_violation)
+        tightest = tightened(self._point, lambda point: {"violation": point.promise["violation"].value}, asked)
+        return replace(tightest, max_violation=max_violation)
 
     def command(self) -> str:
         """The next command: half of the violation that the regressor has, where a penalty shows it.
@@ -201,7 +203,7 @@ class NumericFrontier(Folder):
         `select` chooses penalties on inner folds, which would take longer than the trace.
         """
         (_, plain), *others = self.means
-        shown = [found["violation"].value + found["violation"].error for _, found in others]
+        shown = [promised["violation"].value + promised["violation"].error for _, promised in others]
         most = up(max(0.5 * plain["violation"].value, min(shown), 1e-6))
         folder = shlex.quote(str(self.folder))
         return f"separatrix select {folder} --max-violation {most} --out model"
@@ -213,11 +215,11 @@ class NumericFrontier(Folder):
         rows, eased = [], 0
         for k in self.nested.folds:
             try:
-                own = self._penalty(k, budgets)
+                penalty_of_fold = self._penalty(k, budgets)
             except InfeasibleError as error:  # the fold has fewer rows
-                own = self._penalty(k, error.smallest)
+                penalty_of_fold = self._penalty(k, error.smallest)
                 eased += 1
-            rows.append(known[own, k])
+            rows.append(known[penalty_of_fold, k])
         return NumericPoint(self, None, penalty, _mean(rows), eased)
 
     def _penalty(self, k: int | None, budgets: Mapping[str, float]) -> float:
@@ -286,7 +288,7 @@ class NumericFrontier(Folder):
     @property
     def _finding(self) -> str:
         """The regressor as it is, in a sentence."""
-        plain = next(found for penalty, found in self.means if penalty is None)
+        plain = next(promised for penalty, promised in self.means if penalty is None)
         v, whose = estimate_text("violation", plain["violation"]), self.manifest["columns"]
         return (
             f"As it is, the model explains {plain['r2'].value:.0%} of the variance of {self.manifest['target']}; "
@@ -296,18 +298,21 @@ class NumericFrontier(Folder):
     @property
     def _table(self) -> Table:
         rows = [
-            ("as it is" if penalty is None else f"{penalty:g}", *(estimate_text(name, found[name]) for name in METRICS))
-            for penalty, found in self.means
+            (
+                "as it is" if penalty is None else f"{penalty:g}",
+                *(estimate_text(name, promised[name]) for name in METRICS),
+            )
+            for penalty, promised in self.means
         ]
         return Table("", ("penalty", "R²", "RMSE", "v"), tuple(rows))
 
     def _draw(self, ax: Axes) -> Axes:
         """R² against v, with errors; the regressor as it is as a diamond."""
-        for penalty, found in self.means:
+        for penalty, promised in self.means:
             plain = penalty is None
             ax.errorbar(
-                found["violation"].value, found["r2"].value, found["r2"].error,
-                found["violation"].error, fmt="D" if plain else "o", ms=6 if plain else 4,
+                promised["violation"].value, promised["r2"].value, promised["r2"].error,
+                promised["violation"].error, fmt="D" if plain else "o", ms=6 if plain else 4,
                 color="#d55e00" if plain else "#0072b2", label="as it is" if plain else None,
             )  # fmt: skip
         ax.set(xlabel="violation v, nats (less is better)", ylabel="R² (more is better)")
@@ -316,11 +321,11 @@ class NumericFrontier(Folder):
 
 
 def _mean(rows: list[dict[str, Any]]) -> dict[str, Promise]:
-    found = {}
+    promises = {}
     for name in METRICS:
         x = np.array([row[name] for row in rows])
-        found[name] = Promise.normal(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
-    return found
+        promises[name] = Promise.normal(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
+    return promises
 
 
 def trace_numeric(X: Any, y: Any, sensitive_features: Any, settings: Settings, name: str = "data") -> NumericFrontier:

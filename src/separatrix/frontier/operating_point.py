@@ -74,9 +74,9 @@ class OperatingPoint:
         outside two errors on the tables of docs/evidence/unseen.md.
         """
         asked = ("separation", self.question.criterion)
-        found = self.promise or self.found.promise
-        kept = [name for name in found if name not in METRICS or METRICS[name].criterion in ("", *asked)]
-        object.__setattr__(self, "promise", PromiseTable({name: found[name] for name in kept}))
+        promises = self.promise or self.found.promise
+        asked_for = [name for name in promises if name not in METRICS or METRICS[name].criterion in ("", *asked)]
+        object.__setattr__(self, "promise", PromiseTable({name: promises[name] for name in asked_for}))
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -131,7 +131,7 @@ class OperatingPoint:
             "budgets": dict(self.question.budgets),
             "model": self.name,
             "why": self.sentence,
-            "promise": {name: list(found) for name, found in self.promise.items()},
+            "promise": {name: list(promised) for name, promised in self.promise.items()},
             "majority": {"label": always, "share": share},
             "notes": list(self.notes),
         }
@@ -148,10 +148,10 @@ class OperatingPoint:
             if self.coin > 0:
                 lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
-        told = self._told()
-        for name, value, more in told:
+        shown_rows = self._told()
+        for name, value, more in shown_rows:
             lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
-        if any(value.startswith("below") for _, value, _ in told):
+        if any(value.startswith("below") for _, value, _ in shown_rows):
             lines.append("  below: two standard errors; with so few rows it may as well be zero")
         return "\n".join(lines)
 
@@ -166,9 +166,9 @@ class OperatingPoint:
             asked = f"asked {most:g}, 95 % range {low:.2g} – {high:.2g}"
             beside[name] = "; ".join([asked, beside[name]] if name in beside else [asked])
         kind = CRITERIA[self.question.criterion]
-        own = () if kind.name == "separation" else (kind.gap_name, kind.name)
+        of_criterion = () if kind.name == "separation" else (kind.gap_name, kind.name)
         first, *rest = [name for name in _ORDER if name in self.promise]
-        shown = [first, *(name for name in own if name in self.promise), *rest]
+        shown = [first, *(name for name in of_criterion if name in self.promise), *rest]
         return [(label_of(name), estimate_text(name, self.promise[name]), beside.get(name, "")) for name in shown]
 
     def _repr_html_(self) -> str:
@@ -188,19 +188,19 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
             f"right for {rows[often]:.1%}."
         )
     for name, most in point.question.budgets.items():
-        told = point.promise[name]
-        if told.value - told.error > most:
-            shown = f"{label_of(name)} {told.value:.4f} ± {told.error:.2g}"
+        promised = point.promise[name]
+        if promised.value - promised.error > most:
+            shown = f"{label_of(name)} {promised.value:.4f} ± {promised.error:.2g}"
             notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
     for z, group in enumerate(() if point.is_score else point.frontier.groups):
-        own = point.decided[:, :, [z]]
-        label = is_constant(own) if own.sum() > 0 else None
+        counts = point.decided[:, :, [z]]
+        label = is_constant(counts) if counts.sum() > 0 else None
         if label is not None:
             named = group_name(group, point.frontier.sensitive)
             notes.append(f"Everybody of the group {named!r} gets {labels[label]!r}.")
     parts = () if point.mixture is None else zip(point.mixture.weights, point.mixture.points, strict=True)
-    for weight, part in parts:
-        label = is_constant(part.tables)
+    for weight, component in parts:
+        label = is_constant(component.tables)
         if label is not None and weight < 1:
             only = constant_text(labels[label], rows.max())
             notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
@@ -214,14 +214,14 @@ _AUDIT = (
 )  # fmt: skip
 
 
-def _of_procedure(point: OperatingPoint, found: Measured) -> Predictor:
+def _of_procedure(point: OperatingPoint, measured: Measured) -> Predictor:
     """The predictor of a rule around the base model: of all rows, or of the outer fold that certifies."""
     frontier = point.frontier
     reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[point.kind]
-    solved = found.is_score or isinstance(found.rule, PlainRule)
+    solved = measured.is_score or isinstance(measured.rule, PlainRule)
     left_out = () if point.kind == LABELS else frontier.left_out
     base = Base(frontier.base(point.kind).model(point.fold), reads, left_out)
-    branch = Branch(base, found.rule if solved else found.rule.rule)
+    branch = Branch(base, measured.rule if solved else measured.rule.rule)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
@@ -232,17 +232,17 @@ def _of_procedure(point: OperatingPoint, found: Measured) -> Predictor:
     )
 
 
-def _of_trained(point: OperatingPoint, found: Trained) -> Predictor:
+def _of_trained(point: OperatingPoint, mixture: Trained) -> Predictor:
     """The predictor of a trained point, or of a revealed mixture of two, trained on all rows."""
     frontier, branches = point.frontier, []
-    for one in found.points:
-        method, inputs, recipe, trade_off, policy = one.key
+    for component in mixture.points:
+        method, inputs, recipe, trade_off, policy = component.key
         saved, lane = frontier.saved_run(f"{method}:{recipe}", trade_off, inputs=inputs)
         # the threshold that the model of all rows found on its own training rows
-        cut = frontier.results.final[one.key[:4]] if policy == "deterministic" else np.nan
+        cut = frontier.results.final[component.key[:4]] if policy == "deterministic" else np.nan
         rule = policy_rule(policy, len(frontier.labels), cut)
         branches.append(Branch(Base.from_lane(method, trade_off, saved.fitted(), lane), rule))
-    return _predictor(frontier, ALL_ROWS, tuple(branches), found.weights, _about(point))
+    return _predictor(frontier, ALL_ROWS, tuple(branches), mixture.weights, _about(point))
 
 
 def model_of(frontier: Frontier, method: str, trade_off: float, inputs: str, fold: int) -> Predictor:

@@ -103,14 +103,14 @@ def _dataset(results: Results, name: str, plain_audit: Audit | None) -> dict[str
     answers = () if shippable is None else shippable.answers
     promised = {PointKey(**a.point): a.promise for a in answers if "policy" in a.point}
     points = {policy: _points(results, name, series, policy, promised) for policy in POLICIES}
-    own = [s for s in series if s[:2] == ("erm", "xz") and (shippable is None or s.recipe == BASE)]
-    erm = series.index(own[0]) if own else None
+    erm_series = [s for s in series if s[:2] == ("erm", "xz") and (shippable is None or s.recipe == BASE)]
+    erm = series.index(erm_series[0]) if erm_series else None
     scopes = {**points, BOTH: [point for policy in POLICIES for point in points[policy]]}
     audits: dict[str, dict[str, Any] | None] = dict.fromkeys(POLICIES)
     if shippable is not None:
         audits = dict.fromkeys(POLICIES, _audit_of_plain(shippable, plain_audit))
-    elif own:
-        audits = {policy: _audit(results, name, own[0], policy) for policy in POLICIES}
+    elif erm_series:
+        audits = {policy: _audit(results, name, erm_series[0], policy) for policy in POLICIES}
     limit = results.limit(name)
     return {
         "name": name,
@@ -137,32 +137,33 @@ def _points(
     results: Results, dataset: str, series: list[Series], policy: str, promised: Mapping[PointKey, Any]
 ) -> list[dict[str, Any]]:
     """Every trained point: means, standard deviations, single runs by fold and seed, and rates."""
-    found = []
+    shown_points = []
     for place, s in enumerate(series):
         mean = select(results.mean, dataset=dataset, policy=policy, **s._asdict())
         runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **s._asdict())
         for i in np.argsort(mean["trade_off"], kind="stable"):
             trade_off, lost = mean["trade_off"][i], int(mean["lost"][i])
-            own = select(runs, trade_off=trade_off)
-            order = np.lexsort((own["seed"], own["fold"]))
-            cuts = own["threshold"][np.isfinite(own["threshold"])]
-            told = promised.get(PointKey(*s, float(trade_off), policy), {})
-            counts = np.sum(list(own["counts"][_first_seed(own)]), 0) if len(order) else None
+            folds = select(runs, trade_off=trade_off)
+            order = np.lexsort((folds["seed"], folds["fold"]))
+            cuts = folds["threshold"][np.isfinite(folds["threshold"])]
+            promise = promised.get(PointKey(*s, float(trade_off), policy), {})
+            counts = np.sum(list(folds["counts"][_first_seed(folds)]), 0) if len(order) else None
             point = {
                 "series": place,
                 "trade_off": _plain(trade_off),
                 "folds": int(mean["folds"][i]),
                 "lost": lost,
                 "threshold": _plain(cuts.mean()) if len(cuts) else None,
-                "mean": {m: _plain(mean[m][i]) for m in leading_metrics()} | {m: x[0] for m, x in told.items()},
-                "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()} | {m: x[1] for m, x in told.items()},
-                "runs": {m: [_plain(x) for x in own[m][order]] for m in leading_metrics()},
+                "mean": {m: _plain(mean[m][i]) for m in leading_metrics()} | {m: x[0] for m, x in promise.items()},
+                "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()}
+                | {m: x[1] for m, x in promise.items()},
+                "runs": {m: [_plain(x) for x in folds[m][order]] for m in leading_metrics()},
                 "rates": None if counts is None else rates_of(counts),
             }
             if lost and counts is not None:  # fewer rows than the data have
                 point["cells"] = counts.sum(2).round().tolist()
-            found.append(point)
-    return found
+            shown_points.append(point)
+    return shown_points
 
 
 def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def pooled(results: Results, dataset: str, series: Series, policy: str, trade_of
     if not len(runs["seed"]):
         return None
     counts, squares = (list(runs[name][_first_seed(runs)]) for name in ("counts", "squares"))
-    known = None if any(one is None for one in squares) else np.sum(squares, 0)
+    known = None if any(square is None for square in squares) else np.sum(squares, 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     return held_out_table(labels, groups, np.sum(counts, 0), known)
@@ -231,14 +232,14 @@ def _notes(results: Results, dataset: str, audit: dict[str, Any] | None, series:
         f"{0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard decisions is mostly luck."
     )
     for s, label in series.items():
-        own = select(runs, **s._asdict())
-        lost = own["status"] != "ok"
+        records = select(runs, **s._asdict())
+        lost = records["status"] != "ok"
         if lost.any():
-            counted = sorted(Counter(own["status"][lost].tolist()).items())
+            counted = sorted(Counter(records["status"][lost].tolist()).items())
             kinds = ", ".join(f"{n} {kind}" for kind, n in counted)
             notes.append(
                 f"{label}: {lost.sum()} of {len(lost)} runs were lost ({kinds}; "
-                f"{own['message'][lost][0]}). Points that lost a fold are on no envelope."
+                f"{records['message'][lost][0]}). Points that lost a fold are on no envelope."
             )
     line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
     if line is not None:
@@ -247,8 +248,8 @@ def _notes(results: Results, dataset: str, audit: dict[str, Any] | None, series:
             "nats of utility. By concavity, less violation than the former's costs at least that."
         )
     if (results.folder / MANIFEST).is_file():
-        told = read_manifest(results.folder)
-        notes = [str(told["base"]["note"]), *map(str, told["notes"]), *notes]
+        manifest = read_manifest(results.folder)
+        notes = [str(manifest["base"]["note"]), *map(str, manifest["notes"]), *notes]
     if results.limit(dataset) is None:
         notes.append("The limit of decisions was not computed for these records.")
     if len(about["labels"]) > 2:
@@ -322,8 +323,8 @@ def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]
             value, error = plain.promise[name]
             unit = "; nats" if METRICS[name].nats else ""
             noise = f"; pure chance shows {plain.floor:.4f}" if name == "eo_gap" and plain.floor is not None else ""
-            told = {"name": METRICS[name].label, "value": number(name, value)}
-            rows.append(told | {"note": f"± {error:.2g} on unseen rows{unit}{noise}"})
+            cells = {"name": METRICS[name].label, "value": number(name, value)}
+            rows.append(cells | {"note": f"± {error:.2g} on unseen rows{unit}{noise}"})
     if audit is None:
         return {"measures": rows, "notes": []}
     promised = ("violation v", "utility u", "equalized-odds gap", "accuracy", "shuffled groups")

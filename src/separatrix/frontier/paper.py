@@ -97,8 +97,8 @@ def benchmark(
         blind: also every method on X alone, but those that need the group to predict.
     """
     place = Path(out)
-    here = {row["name"] for row in datasets.listing() if row["available"]}
-    chosen = dict.fromkeys([name for name in _TABLES if name in here] if names is None else names)
+    available = {row["name"] for row in datasets.listing() if row["available"]}
+    chosen = dict.fromkeys([name for name in _TABLES if name in available] if names is None else names)
     todo = dict.fromkeys(chosen, _jobs(chosen_methods, protocol.quick, blind))
     yield from _run(todo, place, protocol)
     add_limits(place, protocol.options)
@@ -203,7 +203,7 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
         yield written["envelopes"].text()
     lost = columns["status"] != "ok"
     parts = (columns[name][lost].tolist() for name in ("status", "method", "message"))
-    yield from sorted({": ".join(one) for one in zip(*parts, strict=True)})
+    yield from sorted({": ".join(words) for words in zip(*parts, strict=True)})
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
@@ -332,7 +332,7 @@ def beside(results: Results, dataset: str) -> Table:
         theirs = (row.constraint_value, row.constraint_sd), (row.value, row.sd)
         rows.append((*about, row.trade_off, *theirs, *ours))
     constraint = METRICS[paper_rows(dataset)[0].constraint].head
-    parts = (f"{whose}: {part}" for whose in ("Paper", "Ours") for part in ("λ", constraint, "value"))
+    parts = (f"{whose}: {field}" for whose in ("Paper", "Ours") for field in ("λ", constraint, "value"))
     head = ("Method", "Policy", "Budget", "Metric", *parts, "Difference")
     caveat = f" ({NOTES[dataset]})" if dataset.startswith("acs") else ""
     return Table(f"{dataset}: the paper's rows and ours{caveat}", head, tuple(rows))
@@ -427,8 +427,8 @@ def _of_the_paper(results: Results) -> Results:
     columns = results.columns
     keep = np.isin(columns["dataset"], DATASETS)
     recipes = {method: recipe_of(method) for method in (*METHODS, *ABLATION)}
-    for i, own in enumerate(zip(*(columns[name] for name in Series._fields), strict=True)):
-        series = Series(*map(str, own))
+    for i, fields in enumerate(zip(*(columns[name] for name in Series._fields), strict=True)):
+        series = Series(*map(str, fields))
         keep[i] &= series.base in (recipes.get(series.method), SCALED)
         keep[i] &= series.inputs == "xz" or series.method == "erm"
     # the limit is ours, not the paper's: its figures are drawn without

@@ -325,7 +325,7 @@ class Series(NamedTuple):
         >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
         {'hidden': '(8, 8)', 'batch': '1024'}
         """
-        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
+        return dict(change.split("=", 1) for change in re.split(r", (?=\w+=)", self.recipe)[1:])
 
     @property
     def name(self) -> str:
@@ -350,7 +350,7 @@ def legend_names(series: Sequence[Series]) -> list[str]:
     for s, words in zip(series, parts, strict=True):
         alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
         shared = {"default"}.union(set.intersection(*alike))
-        names.append(", ".join([s.name, *(part for part in words if part not in shared)]))
+        names.append(", ".join([s.name, *(word for word in words if word not in shared)]))
     return names
 
 
@@ -388,15 +388,15 @@ def batch_series(columns: Columns, dataset: str) -> dict[int, Series]:
 
 def _families(columns: Columns, dataset: str) -> list[dict[int, Series]]:
     """Paths that differ in the batch size alone: the recipe's own size first, then the smallest."""
-    own = select(columns, dataset=dataset)
-    fields = (own[name].tolist() for name in Series._fields)
-    sizes = dict(zip(zip(*fields, strict=True), own["batch"].tolist(), strict=True))
-    found: dict[tuple[str, str, str], dict[int, Series]] = {}
-    for path in sorted(series(own), key=lambda path: ("batch" in path.changes, sizes[path])):
+    records = select(columns, dataset=dataset)
+    fields = (records[name].tolist() for name in Series._fields)
+    sizes = dict(zip(zip(*fields, strict=True), records["batch"].tolist(), strict=True))
+    families: dict[tuple[str, str, str], dict[int, Series]] = {}
+    for path in sorted(series(records), key=lambda path: ("batch" in path.changes, sizes[path])):
         recipe = re.sub(r", batch=\w+", "", path.recipe)
-        family = found.setdefault((path.method, path.inputs, recipe), {})
+        family = families.setdefault((path.method, path.inputs, recipe), {})
         family.setdefault(sizes[path], path)
-    return [*found.values()]
+    return [*families.values()]
 
 
 def _objects(tables: Iterable[Any]) -> NDArray[Any]:

@@ -174,11 +174,11 @@ def repeated_rows(data: Data) -> list[str]:
 
 def leaking_columns(data: Data, random_state: int = 0) -> list[str]:
     """A note for each column that alone predicts the label."""
-    found = leaks(data.columns or data.X, data.y, random_state=random_state)
+    areas = leaks(data.columns or data.X, data.y, random_state=random_state)
     return [
         f"`{name}` alone predicts {data.target!r} (AUROC {area:.3f}). If it is not known when you "
         "decide, it is a leak: leave it out."
-        for name, area in found.items()
+        for name, area in areas.items()
     ]
 
 
@@ -203,12 +203,12 @@ def useless_model(scores: NDArray[Any], y: NDArray[np.intp]) -> list[str]:
         y: codes of their labels.
     """
     share = np.bincount(y, minlength=scores.shape[1]) / len(y)
-    own = np.log(np.maximum(scores[np.arange(len(y)), y], 1e-12))
-    gain = own - np.log(share[y])
+    log_likelihood = np.log(np.maximum(scores[np.arange(len(y)), y], 1e-12))
+    gain = log_likelihood - np.log(share[y])
     if gain.mean() > gain.std() / np.sqrt(len(y)):
         return []
     return [
         "The base model predicts unseen rows no better than the share of each label does (log-loss "
-        f"{-own.mean():.3f} against {-np.log(share[y]).mean():.3f}). No rule can mend that: bring "
+        f"{-log_likelihood.mean():.3f} against {-np.log(share[y]).mean():.3f}). No rule can mend that: bring "
         "other columns, or pass another `estimator`."
     ]

@@ -91,11 +91,11 @@ def ask(
             point = OperatingPoint(frontier, question, f"a separated score of the base model ({base})", score, kind)
     elif rules:
         choice = choice_of(frontier, candidates_for(frontier, question, wanted), question, allow_constant)
-        found, name = choice.candidate.payload, choice.candidate.name
-        if isinstance(found, Trained):
-            point = OperatingPoint(frontier, question, name, found, sentence=choice.sentence)
+        payload, name = choice.candidate.payload, choice.candidate.name
+        if isinstance(payload, Trained):
+            point = OperatingPoint(frontier, question, name, payload, sentence=choice.sentence)
         else:
-            point = OperatingPoint(frontier, question, f"{name} ({base})", found, _KINDS[name], choice.sentence)
+            point = OperatingPoint(frontier, question, f"{name} ({base})", payload, _KINDS[name], choice.sentence)
     else:
         if question.criterion != "separation":
             raise InputError(
@@ -123,16 +123,16 @@ def candidates_for(frontier: Frontier, request: Request, method: Sequence[str] |
     elif not frontier.reads_group:
         names = names[:1]
     names.append("blind rule" if request.blind else "group rule")
-    found = candidates(
+    possible = candidates(
         {name: frontier.impossible if name == "without the group" else "" for name in names},
         lambda name, procedure: frontier.measured(_KINDS[name], procedure),
         frontier.table,
         request,
     )
-    others = None if method is None else [one for one in method if one != POSTPROCESSING]
+    others = None if method is None else [recipe for recipe in method if recipe != POSTPROCESSING]
     if request.criterion == "separation" and others != [] and (others or frontier.results.saved):
-        found += trained_candidate(frontier, request, others)
-    return found
+        possible += trained_candidate(frontier, request, others)
+    return possible
 
 
 def choice_of(
@@ -143,8 +143,10 @@ def choice_of(
     A candidate that is the same for everybody keeps every budget and decides nothing: it is out
     where another decides, unless it is allowed.
     """
-    deciding = [one for one in possible if not one.possible or is_constant(one.payload.tables) is None]
-    if not allow_constant and any(one.possible for one in deciding):
+    deciding = [
+        candidate for candidate in possible if not candidate.possible or is_constant(candidate.payload.tables) is None
+    ]
+    if not allow_constant and any(candidate.possible for candidate in deciding):
         possible = deciding
     named = frontier.sensitive != ("sensitive_features",)  # an array has no name of its own
     return choose(possible, request, " and ".join(frontier.sensitive) if named else "")
@@ -162,17 +164,17 @@ def trained_candidate(frontier: Frontier, request: Request, method: Sequence[str
     points = trained_points(frontier, method, blind=request.blind)
 
     def solve(budgets: Mapping[str, float]) -> Candidate:
-        found = trained(points, replace(request, budgets=budgets), frontier.groups)
-        law, aim = held_out_law(frontier, found), request.maximize
+        mixture = trained(points, replace(request, budgets=budgets), frontier.groups)
+        law, aim = held_out_law(frontier, mixture), request.maximize
         assert isinstance(aim, str | Cost)
         each = contributions(law, frontier.rows["y"], frontier.rows["z"], aim, frontier.groups)
         return Candidate(
-            f"trained: {found}",
-            PromiseTable(found.promise),
-            each - found.flattery,
+            f"trained: {mixture}",
+            PromiseTable(mixture.promise),
+            each - mixture.flattery,
             coin=coin_share(law),
             solve=solve,
-            payload=found,
+            payload=mixture,
         )
 
     try:
@@ -239,8 +241,8 @@ def _certified(frontier: Frontier, request: Request) -> OperatingPoint:
     value = objective_of_tables(request, frontier.groups)
     rule = max(good, key=lambda rule: np.mean(value(rule.found.tables)))
     # of the procedure on all rows only the budgets are certified: its own bounds fail more often
-    told = rule.bounds if request.one_fold else request.budgets
-    proved = ", ".join(f"{label_of(name)} at most {told[name]:.4g}" for name in request.budgets)
+    bounds = rule.bounds if request.one_fold else request.budgets
+    proved = ", ".join(f"{label_of(name)} at most {bounds[name]:.4g}" for name in request.budgets)
     what = promise_text(request.guarantee, "population")
     note = f"With confidence {request.confidence:g}: {proved} ({what})."
     by = "the rows of fold 0"
@@ -261,10 +263,10 @@ def rules_of(frontier: Frontier, request: Request) -> list[CertifiedRule]:
         budgets = {name: share * most for name, most in request.budgets.items()}
         procedure = Decisions(aim, budgets, blind=request.blind, margin=0.0)
         run = Run(procedure, nested, frontier.table)
-        found = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
-        folds = zip(found.tables, found.squares, strict=True)
+        measured = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
+        folds = zip(measured.tables, measured.squares, strict=True)
         held_out = tuple(held_out_table(frontier.labels, frontier.groups, *fold) for fold in folds)
-        rules.append(CertifiedRule(request, share, found, held_out))
+        rules.append(CertifiedRule(request, share, measured, held_out))
     return rules
 
 

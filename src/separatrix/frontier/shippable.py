@@ -115,8 +115,8 @@ class Shippable:
 
     def sentence(self) -> str:
         """The answer in words: what ships for the budget of the trace, and what it changes."""
-        told = [] if self.choice is None else [self.choice.note]
-        return " ".join([*told, self._rates_sentence()])
+        choice = [] if self.choice is None else [self.choice.note]
+        return " ".join([*choice, self._rates_sentence()])
 
     def _rates_sentence(self) -> str:
         """What the plain model does in rates of each group, and what the usual budget costs."""
@@ -131,11 +131,11 @@ class Shippable:
         if best is plain:
             decides = self.choice is not None and self.choice.name == "plain"
             return f"{text} Its accuracy is {accuracy} {always}{'' if decides else '; no budget below it decides'}."
-        kept = "Without it"
+        condition = "Without it"
         if best.kind != "plain":
-            kept = f"With {({'eo_gap': 'an ', 'violation': ''}).get(next(iter(best.budgets)), 'a ')}{best.name}"
+            condition = f"With {({'eo_gap': 'an ', 'violation': ''}).get(next(iter(best.budgets)), 'a ')}{best.name}"
         changed = self._shares(best) if len(self.labels) == 2 else shown(best, "eo_gap")
-        return f"{text} {kept}: {changed}, accuracy {accuracy} → {shown(best, 'accuracy')} {always}."
+        return f"{text} {condition}: {changed}, accuracy {accuracy} → {shown(best, 'accuracy')} {always}."
 
     def rows(self) -> list[Answer]:
         """At most ten answers for a short table, in the order in which they are read."""
@@ -240,10 +240,10 @@ class Shippable:
         for a in (a for a in self.answers if a.kind != "choice"):
             (budget, level), *_ = a.budgets.items() or [("", None)]
             about = (a.name, a.kind, "no" if a.blind else "yes", a.maximize, budget, level)
-            told = [x for m in metrics for x in a.promise.get(m, (None, None))]
-            own = [a.rates[y][z] if a.rates else None for y, z in pairs]
+            estimates = [x for m in metrics for x in a.promise.get(m, (None, None))]
+            rates_of_cells = [a.rates[y][z] if a.rates else None for y, z in pairs]
             point = a.point.get("method", ""), a.point.get("trade_off")
-            rows.append((*about, *point, *told, a.floor, *own, a.note))
+            rows.append((*about, *point, *estimates, a.floor, *rates_of_cells, a.note))
         return Table("", (*head, *errors, "EO gap noise", *rates, "Note"), tuple(rows)).csv()
 
     def largest(self, most: int = 4) -> list[int]:
@@ -341,8 +341,8 @@ def describe(data: Data, name: str) -> Iterator[str]:
 
 def _sizes(names: Sequence[Hashable], sizes: Any, columns: Sequence[str] = ()) -> str:
     shares = zip(names, sizes / sizes.sum(), strict=True)
-    told = [f"{group_name(name, columns)} {share:.1%}" for name, share in shares]
-    return ", ".join(told[:6]) + (f" and {len(told) - 6} more" if len(told) > 6 else "")
+    parts = [f"{group_name(name, columns)} {share:.1%}" for name, share in shares]
+    return ", ".join(parts[:6]) + (f" and {len(parts) - 6} more" if len(parts) > 6 else "")
 
 
 def write_tables(frontier: Frontier) -> Iterator[str]:

@@ -245,13 +245,13 @@ class Store:
 
     def records(self) -> list[Record]:
         """Every record, in an order that does not depend on who finished first."""
-        found: dict[str, Record] = {}
+        newest: dict[str, Record] = {}
         for path in sorted((self.folder / RECORDS).glob("*.json")):
             for record in _records(path):
-                known = found.get(record.run.key)
+                known = newest.get(record.run.key)
                 if known is None or known.status not in FINAL:
-                    found[record.run.key] = record
-        return sorted(found.values(), key=lambda record: _order(record.run))
+                    newest[record.run.key] = record
+        return sorted(newest.values(), key=lambda record: _order(record.run))
 
     def describe(self, name: str, about: Mapping[str, Any]) -> None:
         """Remember labels, groups and card of a dataset, as plain JSON."""
@@ -282,7 +282,7 @@ class Store:
         from safetensors.numpy import save
 
         # safetensors writes the memory as it lies: a transposed array would come back scrambled
-        tensors = {f"{_MODEL}{name}": np.asarray(one, order="C") for name, one in arrays.items()}
+        tensors = {f"{_MODEL}{name}": np.asarray(array, order="C") for name, array in arrays.items()}
         tensors[_HELD_OUT] = np.asarray(held_out, dtype=np.float32, order="C")
         header = {"runs": json.dumps([asdict(run) for run in runs])}
         write_whole(self._models(runs), save(tensors, header))

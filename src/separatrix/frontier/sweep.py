@@ -253,7 +253,7 @@ def run(
     store.remove_stale()
     known = store.records()
     _check_protocol(stacks, known, store.folder)
-    todo = _unfinished(stacks, {one.run.key for one in known if one.status in FINAL}, store)
+    todo = _unfinished(stacks, {known_record.run.key for known_record in known if known_record.status in FINAL}, store)
     for source in {id(stack.source): stack.source for stack in stacks}.values():
         store.describe(source.name, source.load().describe())
     for _ in range(len(stacks) - len(todo)):
@@ -395,7 +395,7 @@ def _train(stack: Stack) -> Answer:
     lost = "diverged", "its posteriors are not finite"
     records = [Record(run, *lost, seconds=seconds) for run in stack.runs]
     lanes_of = zip(fitted.status, q, strict=True)
-    good = np.flatnonzero([status == "ok" and np.isfinite(one).all() for status, one in lanes_of])
+    good = np.flatnonzero([status == "ok" and np.isfinite(arrays_of_lane).all() for status, arrays_of_lane in lanes_of])
     cuts = np.full(len(good), np.nan)  # more than two labels: argmax
     if len(good) and len(data.labels) == 2:
         scores = fitted.posteriors(X[train], data.z[train])[good][:, :, 1]
@@ -438,13 +438,13 @@ def evaluate(
     firm = decide(posterior, cuts) if k == 2 else hard(posterior)
     score = posterior if ranking is None else np.asarray(ranking)
     parts = {"soft": posterior, "hard": firm, "squares": np.square(posterior, dtype=np.float64)}
-    found: dict[str, Any]
-    found = {name: tables(part, y, z, k, n_groups) for name, part in parts.items()}
-    found["auroc"] = auroc(score, y).tolist()
+    columns: dict[str, Any]
+    columns = {name: tables(probabilities, y, z, k, n_groups) for name, probabilities in parts.items()}
+    columns["auroc"] = auroc(score, y).tolist()
     if k == 2:
-        views = [score_view(one, y, z, n_groups) for one in score[:, :, 1]]
-        found["ordered"], found["score_gap"] = zip(*views, strict=True)
-    return [dict(zip(found, lane, strict=True)) for lane in zip(*found.values(), strict=True)]
+        views = [score_view(lane_score, y, z, n_groups) for lane_score in score[:, :, 1]]
+        columns["ordered"], columns["score_gap"] = zip(*views, strict=True)
+    return [dict(zip(columns, lane, strict=True)) for lane in zip(*columns.values(), strict=True)]
 
 
 def score_view(score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int) -> tuple[Array, float]:

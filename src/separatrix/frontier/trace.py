@@ -222,10 +222,10 @@ def _check(data: Data, settings: Settings) -> None:
 
 def _stacks(data: Data, settings: Settings, name: str) -> list[Stack]:
     """What to train for the paths that were asked for."""
-    own = None if settings.trade_offs is None else tuple(map(float, settings.trade_offs))
+    trade_offs = None if settings.trade_offs is None else tuple(map(float, settings.trade_offs))
     parts = [(*asked.partition(":"), inputs) for asked in settings.methods for inputs in ("xz", "x")]
     jobs = [
-        Job(method, own, inputs, recipe or "default", keep=True)
+        Job(method, trade_offs, inputs, recipe or "default", keep=True)
         for method, _, recipe, inputs in parts
         if inputs == "xz" or settings.blind
     ]
@@ -243,18 +243,18 @@ def _stacks(data: Data, settings: Settings, name: str) -> list[Stack]:
 def _blind_notes(data: Data, random_state: int) -> list[str]:
     """What a user must know who decides without the group."""
     named = data.grouping.columns if data.grouping is not None else ()
-    found = str(proxies(data.columns or data.X, data.z, random_state=random_state))
+    revealing = str(proxies(data.columns or data.X, data.z, random_state=random_state))
     if named in ((), ("sensitive_features",)):  # an array has no name of its own
-        return [found]
-    return [f"Left out for decisions without the group: {', '.join(map(repr, named))}.", found]
+        return [revealing]
+    return [f"Left out for decisions without the group: {', '.join(map(repr, named))}.", revealing]
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
     """Refuse a frontier in which a method that was asked for has no point."""
     for name in wanted:
-        own = [one for one in Store(folder).records() if one.run.method == name.partition(":")[0]]
-        if own and not any(record.status == "ok" for record in own):
-            raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")
+        records = [lost for lost in Store(folder).records() if lost.run.method == name.partition(":")[0]]
+        if records and not any(record.status == "ok" for record in records):
+            raise DataError(f"Every run of {name!r} is lost ({records[0].status}): {records[0].message}.")
 
 
 def _about(data: Data, fold: NDArray[np.intp], settings: Settings) -> dict[str, Any]:

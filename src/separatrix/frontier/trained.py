@@ -124,25 +124,25 @@ def trained_points(
     """
     columns = frontier.columns
     final = [saved.first for saved in frontier.results.saved if saved.first.fold == ALL_ROWS]
-    kept = {(run.method, run.inputs, run.recipe) for run in final}
+    stored = {(run.method, run.inputs, run.recipe) for run in final}
     rows: dict[PointKey, list[int]] = {}
     names = (columns[name].tolist() for name in PointKey._fields)
     for i, values in enumerate(zip(*names, strict=True)):
         key = PointKey(*values)
         wanted = method is None or any(map(key.asked_by, method))
-        if wanted and key[:3] in kept and (key.inputs == "x" or not blind):
+        if wanted and key[:3] in stored and (key.inputs == "x" or not blind):
             rows.setdefault(key, []).append(i)
-    found = [
-        TrainedPoint(key, np.stack([*columns["counts"][own]]))
-        for key, own in rows.items()
-        if all(columns["status"][i] == "ok" for i in own)
+    points = [
+        TrainedPoint(key, np.stack([*columns["counts"][places]]))
+        for key, places in rows.items()
+        if all(columns["status"][i] == "ok" for i in places)
     ]
-    if not found and method:
+    if not points and method:
         raise InputError(
             f"The frontier has no trained point of {', '.join(sorted(method))} to choose from: "
             "none was traced, or every one diverged or failed."
         )
-    return sorted(found, key=lambda point: point.key.policy)
+    return sorted(points, key=lambda point: point.key.policy)
 
 
 def trained(points: Sequence[TrainedPoint], request: Request, groups: Levels) -> Trained:
@@ -156,7 +156,7 @@ def trained(points: Sequence[TrainedPoint], request: Request, groups: Levels) ->
     measures = measures_for(request.maximize, groups)
     sign = 1.0 if isinstance(request.maximize, Cost) else -1.0
     each = [unseen(point.tables, point.tables, measures) for point in mixture.points]
-    promise = {name: _mean([one[name] for one in each], mixture.weights) for name in measures}
+    promise = {name: _mean([values[name] for values in each], mixture.weights) for name in measures}
     if request.aim in promise:
         promise[request.aim] = _shifted(promise[request.aim], sign * flattery)
     return Trained(mixture.points, mixture.weights, promise, flattery)
@@ -238,9 +238,9 @@ def held_out_law(frontier: Frontier, mixture: Mixture) -> Array:
         if policy == "randomized":
             law += weight * q / q.sum(1, keepdims=True)
             continue
-        own = select(frontier.columns, **point.key._asdict())
-        cuts = np.empty(int(own["fold"].max()) + 1)
-        cuts[own["fold"]] = own["threshold"]
+        records = select(frontier.columns, **point.key._asdict())
+        cuts = np.empty(int(records["fold"].max()) + 1)
+        cuts[records["fold"]] = records["threshold"]
         second = q[:, 1] > cuts[frontier.rows["fold"]]
         chosen = second.astype(np.intp) if q.shape[1] == 2 else q.argmax(1)
         law += weight * np.eye(q.shape[1])[chosen]
@@ -262,8 +262,8 @@ def _flattery(points: Sequence[TrainedPoint], chosen: Mixture, request: Request,
     folds = len(points[0].tables)
     if folds < 3:
         return 0.0
-    value, told = objective_of_tables(request, groups), []
-    here = chosen.in_folds(value)
+    value, gains = objective_of_tables(request, groups), []
+    chosen_values = chosen.in_folds(value)
     for k in range(folds):
         rest = np.arange(folds) != k
         whole = {point.key: point for point in points}
@@ -273,8 +273,8 @@ def _flattery(points: Sequence[TrainedPoint], chosen: Mixture, request: Request,
         except InfeasibleError:
             continue
         same = replace(other, points=tuple(whole[point.key] for point in other.points))
-        told.append(float(same.in_folds(value)[k] - here[k]))
-    return max(-float(np.mean(told)), 0.0) if told else 0.0
+        gains.append(float(same.in_folds(value)[k] - chosen_values[k]))
+    return max(-float(np.mean(gains)), 0.0) if gains else 0.0
 
 
 def _infeasible(points: Sequence[TrainedPoint], values: Array, limits: Array, request: Request) -> InfeasibleError:
