@@ -155,8 +155,8 @@ class Network(ArrayModel):
             features = _standardised(matrix, mean, scale)
             groups = np.zeros(len(codes), dtype=np.intp)  # the groups are columns of X, if at all
             sample = Sample(features, codes, groups, len(classes), 1, sample_weight)
-            lanes = [Lane(0.0, own, 0) for own in rows]
-            size = min(len(codes) if own is None else len(own) for own in rows)
+            lanes = [Lane(0.0, training_rows, 0) for training_rows in rows]
+            size = min(len(codes) if training_rows is None else len(training_rows) for training_rows in rows)
             fitted = methods.fit("erm", sample, lanes, recipe=_recipe(size), use_sensitive=False)
             assert isinstance(fitted, Networks)
             if set(fitted.status) != {"ok"}:
@@ -179,8 +179,8 @@ class Network(ArrayModel):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
-        own = {} if self.networks_ is None else self.networks_.arrays()
-        return own | {"mean": self.mean_}
+        networks = {} if self.networks_ is None else self.networks_.arrays()
+        return networks | {"mean": self.mean_}
 
     def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         self.mean_ = arrays["mean"]
@@ -293,7 +293,7 @@ class BoostedTrees(ArrayModel):
         nodes = [tree.nodes for tree in self.trees_]
         every = np.concatenate(nodes) if nodes else np.zeros(0, PREDICTOR_RECORD_DTYPE)
         named = {f"node_{field}": every[field].astype(kind) for field, kind in _NODE.items()}
-        sizes = np.array([len(one) for one in nodes], dtype=np.int64)
+        sizes = np.array([len(nodes_of_tree) for nodes_of_tree in nodes], dtype=np.int64)
         named |= {"sizes": sizes, "baseline": self.baseline_, "code": self.code_}
         return named | {"bundle": self.bundle_, "n_labels": np.array(len(self.classes_))}
 
@@ -320,8 +320,8 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
     bundle, sizes, baseline = arrays["bundle"], arrays["sizes"], arrays["baseline"]
     steps = np.diff(bundle, prepend=-1)
     whole = (
-        all(one.ndim == 1 for one in (*nodes, bundle, sizes, baseline, arrays["code"]))
-        and len({len(one) for one in nodes}) == 1
+        all(array.ndim == 1 for array in (*nodes, bundle, sizes, baseline, arrays["code"]))
+        and len({len(array) for array in nodes}) == 1
         and {bundle.dtype.kind, sizes.dtype.kind} <= {"i"}
         and len(arrays["code"]) == len(bundle)
         and bool((sizes > 0).all())
@@ -341,15 +341,15 @@ def _bundles(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     bundle = np.zeros(X.shape[1], dtype=np.int64)
     code = np.zeros(X.shape[1], dtype=np.float32)
     taken = np.zeros(len(X), dtype=bool)  # the rows of the open bundle
-    here, place, open_ = -1, 0, False
+    current, place, open_ = -1, 0, False
     binary = ((X == 0) | (X == 1)).all(0)
     for column in range(X.shape[1]):
         on = X[:, column] == 1 if binary[column] else taken
         if open_ and binary[column] and place < _BINS - 1 and not (taken & on).any():
             place, taken = place + 1, taken | on
         else:
-            here, place, taken, open_ = here + 1, 1, on, bool(binary[column])
-        bundle[column], code[column] = here, place
+            current, place, taken, open_ = current + 1, 1, on, bool(binary[column])
+        bundle[column], code[column] = current, place
     return bundle, code
 
 

@@ -407,8 +407,8 @@ def without_columns(X: Any, places: Sequence[int]) -> Any:
         names = frame.collect_schema().names()
         if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
             return X.iloc[:, [i for i in range(len(names)) if i not in places]]
-        kept = [name for i, name in enumerate(names) if i not in places]
-        return frame.select(kept).to_native()
+        remaining = [name for i, name in enumerate(names) if i not in places]
+        return frame.select(remaining).to_native()
     rows = as_rows(X)
     return rows[:, [i for i in range(rows.shape[1]) if i not in places]]
 
@@ -438,7 +438,7 @@ def holding_columns(X: Any, z: NDArray[np.intp], sensitive: Mapping[str, Any], n
         given_places = {i for i, name in enumerate(names) if name in given_names}
     else:
         given_places = {int(place) % len(columns) for place in given}
-    raw = [_values(one) for one in sensitive.values()]
+    raw = [_values(values) for values in sensitive.values()]
     first = np.unique(z, return_index=True)[1]
     place = np.searchsorted(z[first], z)
     return tuple(
@@ -459,7 +459,7 @@ def _columns(X: Any) -> tuple[list[str], list[Any]]:
 
 
 def _values(column: Any) -> NDArray[Any]:
-    nested = isinstance(column, list) and any(isinstance(one, list | tuple) for one in column)
+    nested = isinstance(column, list) and any(isinstance(value, list | tuple) for value in column)
     return objects(column) if nested else as_array(column, "X")  # groups that are tuples stay whole
 
 
@@ -467,10 +467,10 @@ def _recodes(column: NDArray[Any], raw: Sequence[NDArray[Any]], first: NDArray[n
     """Whether a column is a sensitive one, or is decided by the group and tells groups apart."""
     one_each = column[first]  # the value in each group's first row
     if bool((one_each[place[:_FIRST]] == column[:_FIRST]).all()):
-        told = any(one_each[0] != other for other in one_each[1:])
-        return told and bool((one_each[place] == column).all())
-    same = [one for one in raw if one.shape == column.shape]
-    return any(bool((one[:_FIRST] == column[:_FIRST]).all()) and bool((one == column).all()) for one in same)
+        recoded = any(one_each[0] != other for other in one_each[1:])
+        return recoded and bool((one_each[place] == column).all())
+    same = [codes for codes in raw if codes.shape == column.shape]
+    return any(bool((codes[:_FIRST] == column[:_FIRST]).all()) and bool((codes == column).all()) for codes in same)
 
 
 def listed_names(names: Any) -> list[Any]:

@@ -30,9 +30,9 @@ def unsound(model: Any) -> str | None:
     owned: set[int] = set()
     for value in _walk(model):
         for kind, name, check in _CHECKS:
-            if isinstance(value, kind) and (part := getattr(value, name, None)) is not None:
+            if isinstance(value, kind) and (field := getattr(value, name, None)) is not None:
                 try:
-                    sound = check(value, part, owned)
+                    sound = check(value, field, owned)
                 except (AttributeError, IndexError, KeyError, TypeError, ValueError):
                     sound = False  # a part is missing or of another kind
                 if not sound:
@@ -113,8 +113,8 @@ def _sound_preprocessor(model: Any, features: int) -> bool:
     encoder = getattr(model, "_preprocessor", None)
     if encoder is None:
         return True
-    parts = [(one, np.asarray(columns)) for _, one, columns in encoder.transformers_]
-    kinds = all(isinstance(one, OrdinalEncoder | FunctionTransformer) for one, _ in parts)
+    parts = [(transformer, np.asarray(columns)) for _, transformer, columns in encoder.transformers_]
+    kinds = all(isinstance(transformer, OrdinalEncoder | FunctionTransformer) for transformer, _ in parts)
     masks = all(columns.dtype == bool and columns.shape == (features,) for _, columns in parts)
     return kinds and masks and bool((np.sum([columns for _, columns in parts], axis=0) == 1).all())
 
@@ -137,7 +137,7 @@ def sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
     bitsets = tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets
     sets = min(map(len, bitsets))
     levels = categorical[feature[by_level]] & (nodes["bitset_idx"][by_level] < sets)
-    right_kind = all(one.dtype == np.uint32 and one.shape[1:] == (8,) for one in bitsets)
+    right_kind = all(bitset.dtype == np.uint32 and bitset.shape[1:] == (8,) for bitset in bitsets)
     return bool(levels.all()) and right_kind
 
 
@@ -150,7 +150,7 @@ def _sound_libsvm(model: BaseLibSVM, vectors: Any, owned: set[int]) -> bool:
     places = (support >= 0).all() and (support < model.shape_fit_[0]).all()
     numbers = places and (counts >= 0).all() and {counts.dtype, support.dtype} == {np.dtype("i4")}
     sizes = counts.sum() == n or model._impl not in ("c_svc", "nu_svc")
-    probabilities = [np.shape(one) in ((0,), (pairs,)) for one in (model._probA, model._probB)]
+    probabilities = [np.shape(probability) in ((0,), (pairs,)) for probability in (model._probA, model._probB)]
     shapes = (
         vectors.shape[1] in (model.n_features_in_, model.shape_fit_[0])
         and support.shape == (n,)

@@ -179,7 +179,7 @@ def choose_bases(
     best = tuple(min(names, key=lambda n: judged[n][k]) for k in range(count + 1))
     judging = len(labels) * (count - 1)  # every row judges in each outer fold but its own
     mean = {name: float(each.sum()) / judging for name, each in loss.items()}
-    return BaseChoice(best, mean, {fit: one for fit, one in pieces.items() if fit.base in best})
+    return BaseChoice(best, mean, {fit: piece for fit, piece in pieces.items() if fit.base in best})
 
 
 def _pairs(name: str, X: Any, y: Folds, fold: Folds, n_labels: int) -> dict[Fit, Piece]:
@@ -192,8 +192,8 @@ def _pairs(name: str, X: Any, y: Folds, fold: Folds, n_labels: int) -> dict[Fit,
     else:
         fitted = [clone(model).fit(X[rows], y[rows]) for rows in seen]
     return {
-        fit: (posteriors(one, X[np.isin(fold, fit.without)], n_labels), one)
-        for fit, one in zip(fits, fitted, strict=True)
+        fit: (posteriors(fitted_model, X[np.isin(fold, fit.without)], n_labels), fitted_model)
+        for fit, fitted_model in zip(fits, fitted, strict=True)
     }
 
 

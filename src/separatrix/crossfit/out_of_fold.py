@@ -175,11 +175,11 @@ def cross_fit(
         y, classes = np.searchsorted(classes, y), np.arange(len(classes))  # it takes codes only
 
     def fitted(places: Rows | None = None) -> Any:
-        some, at = (rows, slice(None)) if places is None else (_safe_indexing(rows, places), places)
-        weight = None if sample_weight is None else sample_weight[at]
+        some, chosen = (rows, slice(None)) if places is None else (_safe_indexing(rows, places), places)
+        weight = None if sample_weight is None else sample_weight[chosen]
         if reads == "joint":
-            return JointModel(model, group_estimator).fit(some, y[at], z[at], weight)
-        return fit_one(model, some, y[at], weight)
+            return JointModel(model, group_estimator).fit(some, y[chosen], z[chosen], weight)
+        return fit_one(model, some, y[chosen], weight)
 
     def scored(train: Rows, test: Rows) -> Array:
         return _scored(fitted(train), _safe_indexing(rows, test), reads, classes, shape)

@@ -143,8 +143,8 @@ def _bins(values: Values, train: NDArray[np.bool_]) -> tuple[Codes, int]:
         last = len(values.levels)
         return np.where(values.codes < 0, last, values.codes), last
     numbers = _numbers(values)
-    here = numbers[train & ~np.isnan(numbers)]
-    cuts = np.unique(np.quantile(here, np.linspace(0, 1, _BINS + 1)[1:-1])) if len(here) else here
+    known = numbers[train & ~np.isnan(numbers)]
+    cuts = np.unique(np.quantile(known, np.linspace(0, 1, _BINS + 1)[1:-1])) if len(known) else known
     bins = np.searchsorted(cuts, numbers, side="left")  # a cut belongs to the bin below it
     return np.where(np.isnan(numbers), len(cuts) + 1, bins), len(cuts) + 1
 

@@ -134,9 +134,11 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
 
     def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
-        found = super().to_predictor(features)
+        predictor = super().to_predictor(features)
         if self.groups_ == (EVERYONE,):
             raise InputError("This AlignedRegressor was fitted without `sensitive_features`: fit it with them.")
-        if len(found.labels) < 2:
-            raise InputError(f"This regressor releases {found.labels[0]:g} for everybody: there is nothing to save.")
-        return found
+        if len(predictor.labels) < 2:
+            raise InputError(
+                f"This regressor releases {predictor.labels[0]:g} for everybody: there is nothing to save."
+            )
+        return predictor

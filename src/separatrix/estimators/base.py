@@ -127,7 +127,7 @@ class Shipping(ABC):
             if not isinstance(cv, int | np.integer | str):  # it is about all rows
                 place = np.cumsum(weight > 0) - 1
                 splits = splits_of(cv, target, np.zeros(n, np.intp), groups)
-                cv = [tuple(place[at[weight[at] > 0]] for at in split) for split in splits]
+                cv = [tuple(place[places[weight[places] > 0]] for places in split) for split in splits]
                 groups = None
             X, rows = some_rows(X, seen), some_rows(rows, seen)
             target, weight = target[seen], weight[seen]
@@ -183,9 +183,9 @@ class Shipping(ABC):
         """
         edges = edges_of(columns)
         grouping = Grouping(tuple(columns), (), edges)
-        coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+        coded = intersect({name: grouping.part(x, name) for name, x in columns.items()})
         if edges:
-            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            bands = "; ".join(f"{name}: {', '.join(bin_labels(e))}" for name, e in edges.items())
             warnings.warn(
                 f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
                 "pass categories for other groups.",
@@ -311,7 +311,7 @@ class Shipping(ABC):
 
     def _drawn(self, X: Any, sensitive_features: Any, random_state: Any = UNSET, **person: Any) -> Drawn:
         """Decisions or scores; without `ids`, `salt` or a seed the coins are those of the own seed."""
-        if isinstance(random_state, Unset) and all(one is None for one in person.values()):
+        if isinstance(random_state, Unset) and all(value is None for value in person.values()):
             random_state = self.random_state
         if not isinstance(random_state, int | np.integer | Unset | None):
             random_state = seed_from(random_state)
@@ -386,5 +386,5 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
                 classifier's own, where None throws fresh ones at every call.
             ids, salt: one identity per row and a secret: a person always gets the same coin.
         """
-        found = self._drawn(X, sensitive_features, random_state, ids=ids, salt=salt)
-        return np.asarray(self.classes_[found.codes])
+        decisions = self._drawn(X, sensitive_features, random_state, ids=ids, salt=salt)
+        return np.asarray(self.classes_[decisions.codes])

@@ -292,15 +292,15 @@ class FrontierClassifier(ShippingClassifier):
                 runs[name] = Run(procedure, NestedScores.from_out_of_fold(self._fold, base.scores), table)
             return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
 
-        found = candidates(reasons, measure, table, request)
-        choice = choose(found, request, self._group_words(quoted=False))
+        possible = candidates(reasons, measure, table, request)
+        choice = choose(possible, request, self._group_words(quoted=False))
         shipped = choice.candidate
         self.choice_, self.sentence_ = shipped.name, choice.sentence
         self.promise_ = shipped.promise
-        shown = [shipped if one.name == shipped.name else one for one in found]
+        shown = [shipped if candidate.name == shipped.name else candidate for candidate in possible]
         empty: dict[str, Any] = dict.fromkeys(("solve", "contributions", "weight", "payload"))
         self.candidates_ = CandidateTable(
-            [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
+            [replace(candidate, **empty) for candidate in shown], [request.aim, *request.budgets], shipped.name
         )
         base, rule = self.bases_[self.choice_], shipped.payload.rule
         assert isinstance(base, CrossFit)

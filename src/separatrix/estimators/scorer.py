@@ -199,8 +199,8 @@ class SeparatedScorer(ShippingClassifier):
         """The AUROC; of a drawn score the mean over its coins."""
         second = np.asarray(y) == self.classes_[1]
         if isinstance(self.score_, BlindScore):
-            found = self.decision_function(X)
-            return float(roc_auc_score(second, found, sample_weight=sample_weight))
+            score = self.decision_function(X)
+            return float(roc_auc_score(second, score, sample_weight=sample_weight))
         w = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64)
         law = self.level_proba(X, sensitive_features) * w[..., None]
         return float(area(np.stack([law[~second].sum(0), law[second].sum(0)])[:, None]))
@@ -272,9 +272,9 @@ def choose_penalty(
     p = np.r_[each[0, :2].min(), each[1:].min(-1)]  # of the raw score, the first, pooled counts
     mean = aurocs.mean(0)
     needed = np.array([_RAW_TOLD if name == RAW else _TOLD for name in names])
-    kept = np.flatnonzero(p >= needed)
-    chosen = int(kept[mean[kept].argmax()]) if len(kept) else int((p / needed).argmax())
-    table = sorted(zip(names, mean.tolist(), p.tolist(), strict=True), key=lambda one: one[1])
+    passing = np.flatnonzero(p >= needed)
+    chosen = int(passing[mean[passing].argmax()]) if len(passing) else int((p / needed).argmax())
+    table = sorted(zip(names, mean.tolist(), p.tolist(), strict=True), key=lambda row: row[1])
     chance = float(np.quantile(shuffled[:, chosen, 1], 0.95))
     return PenaltyChoice(names[chosen], tuple(table), chance)
 
@@ -291,19 +291,19 @@ def _statistics(
     strata = [np.flatnonzero((fold == k) & (y == label)) for k in range(_FOLDS) for label in (0, 1)]
     # candidates side by side: one product of matrices counts them all
     flat = [np.moveaxis(laws[:, rows], 1, 0).reshape(len(rows), -1) for rows in strata]
-    found = []
+    statistics = []
     for draw in range(_SHUFFLES + 1):
         tables = np.empty((_FOLDS, 2, groups, len(laws), _BINS))
         for s, rows in enumerate(strata):
-            own = z[rows] if draw == 0 else rng.permutation(z[rows])
-            counts = np.eye(groups)[own].T @ flat[s]
+            shuffled = z[rows] if draw == 0 else rng.permutation(z[rows])
+            counts = np.eye(groups)[shuffled].T @ flat[s]
             tables[s // 2, s % 2] = counts.reshape(groups, len(laws), _BINS)
         by_fold = np.moveaxis(tables, -2, 1)  # (fold, candidate, y, z, bin)
         pooled = by_fold.sum(0)
         each = [conditional_mutual_information(by_fold).mean(0), gap_curve(by_fold).max(-1).mean(0)]
         whole = [conditional_mutual_information(pooled), gap_curve(pooled).max(-1)]
-        found.append(np.stack([*whole, *each], -1))
-    return found[0], np.array(found[1:])
+        statistics.append(np.stack([*whole, *each], -1))
+    return statistics[0], np.array(statistics[1:])
 
 
 def _p_values(seen: Array, shuffled: Array) -> Array:

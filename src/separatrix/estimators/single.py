@@ -131,7 +131,7 @@ class SeparationClassifier(ShippingClassifier):
     def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
         names = tuple(features) or tuple(map(str, getattr(self, "feature_names_in_", ())))
-        found, fitted = super().to_predictor(names), self.fitted_
+        predictor, fitted = super().to_predictor(names), self.fitted_
         if isinstance(fitted, Networks):
             fitted = fitted.unscaled(self.mean_, self.scale_)  # it takes features as they come
         elif methods.get(self.method).standardise:
@@ -139,7 +139,7 @@ class SeparationClassifier(ShippingClassifier):
                 f"Only networks and boosted trees can become a predictor of raw features; {self.method!r} is neither."
             )
         branches = self._predictor(fitted, policy_rule(self.policy, len(self.classes_))).branches
-        return replace(found, branches=branches, preprocessing=self.preprocessing_)
+        return replace(predictor, branches=branches, preprocessing=self.preprocessing_)
 
     def _predictor(self, fitted: Fitted, rule: Rule) -> Predictor:
         base = Base.from_lane(self.method, self.trade_off, fitted)

@@ -103,7 +103,8 @@ def _with_errors(value: Any) -> Any:
     if not isinstance(value, Mapping) or "promise" not in value:
         return value
     promise = {
-        label_of(name): estimate_text(name, Promise.normal(*found[:2])) for name, found in value["promise"].items()
+        label_of(name): estimate_text(name, Promise.normal(*promised[:2]))
+        for name, promised in value["promise"].items()
     }
     return {**value, "promise": promise}
 
@@ -131,14 +132,14 @@ def _listed(value: Any, depth: int = 0) -> list[str]:
     if not isinstance(value, Mapping):
         return [_escape(value)]
     lines = []
-    for key, one in value.items():
+    for key, entry in value.items():
         start = f"{'  ' * depth}- {_escape(str(key).replace('_', ' '))}:"
-        if isinstance(one, Mapping) and one:
-            lines += [start, *_listed(one, depth + 1)]
-        elif isinstance(one, list | tuple) and one:
-            lines.append(f"{start} {_escape(', '.join(map(_number, one)))}")
-        elif one not in ("", None, {}, [], ()):
-            lines.append(f"{start} {_escape(_number(one))}")
+        if isinstance(entry, Mapping) and entry:
+            lines += [start, *_listed(entry, depth + 1)]
+        elif isinstance(entry, list | tuple) and entry:
+            lines.append(f"{start} {_escape(', '.join(map(_number, entry)))}")
+        elif entry not in ("", None, {}, [], ()):
+            lines.append(f"{start} {_escape(_number(entry))}")
     return lines
 
 

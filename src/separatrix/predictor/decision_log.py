@@ -64,23 +64,23 @@ def records(predictor: Predictor, drawn: Drawn, ids: Any = None, salt: str | byt
     return [dict(zip(_FIELDS, (model, key, *row), strict=True)) for row in rows]
 
 
-def write(file: IO[str], path: Path, found: Iterable[Record], first: bool) -> None:
+def write(file: IO[str], path: Path, records: Iterable[Record], first: bool) -> None:
     """Add records to an open text file; the first ones of a CSV file with a header."""
     if path.suffix != ".csv":
-        file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
+        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         return
     out = csv.writer(file)
     if first:
         out.writerow(_FIELDS)
-    for one in found:
-        out.writerow(harmless(x) if isinstance(x, str) else x for x in one.values())
+    for record in records:
+        out.writerow(harmless(x) if isinstance(x, str) else x for x in record.values())
 
 
-def append(path: Path, found: Sequence[Record]) -> None:
+def append(path: Path, records: Sequence[Record]) -> None:
     """Add records to a log in one piece, also where several processes write to it."""
     with appending(path) as file:
         text = StringIO(newline="")
-        write(text, path, found, first=file.tell() == 0)
+        write(text, path, records, first=file.tell() == 0)
         file.write(text.getvalue().encode())
 
 
@@ -104,29 +104,29 @@ def replay(
         seen = None if rows is None else predictor.seen(rows, groups)
         n = _AT_ONCE if ids is None else len(id_texts(ids))
         n = n if seen is None else _num_samples(seen[0])
-        found = list(islice(logged, n))
-        if blocks is None and not found:
+        decisions = list(islice(logged, n))
+        if blocks is None and not decisions:
             break
-        if blocks is not None and len(found) < n:
-            raise DataError(f"{log} has {done + len(found):,} decisions, fewer than there are rows.")
+        if blocks is not None and len(decisions) < n:
+            raise DataError(f"{log} has {done + len(decisions):,} decisions, fewer than there are rows.")
         keyed = ids is not None and salt is not None
         if keyed and predictor.randomized:
             coins = predictor.coins(n, ids=ids, salt=salt)
         else:  # those of the log
-            coins = np.array([[one[name] for name in _COINS] for one in found]).reshape(-1, 2)
+            coins = np.array([[decision[name] for name in _COINS] for decision in decisions]).reshape(-1, 2)
         if seen is None:
-            unknown = np.zeros(len(found), dtype=np.intp)
+            unknown = np.zeros(len(decisions), dtype=np.intp)
             drawn = Drawn(coins, unknown, unknown, predictor.branch_of(coins), coins)
         else:
             drawn = predictor.decided(*seen, coins)
         skipped = ({"prediction"} if seen is None else set()) | (set() if keyed else {"key", "id"})
         expected = records(predictor, drawn, *((ids, salt) if keyed else ()))
-        for told, true in zip(found, expected, strict=True):
+        for record, true in zip(decisions, expected, strict=True):
             done += 1
             for name in _FIELDS:
-                if name not in skipped and not _same(told[name], true[name]):
+                if name not in skipped and not _same(record[name], true[name]):
                     raise DataError(
-                        f"{log}, decision {done:,}: {name} is {told[name]!r}, this model gives {true[name]!r}."
+                        f"{log}, decision {done:,}: {name} is {record[name]!r}, this model gives {true[name]!r}."
                     )
     if next(logged, None) is not None:
         raise DataError(f"{log} has more decisions than there are rows, {done:,}.")
@@ -135,26 +135,26 @@ def replay(
     return done
 
 
-def _same(told: Any, true: Any) -> bool:
-    if isinstance(told, str) and not isinstance(true, str):  # CSV
-        return told == ("" if true is None else str(true))
-    return bool(told == true) or (isinstance(true, str) and told == harmless(true))
+def _same(logged: Any, true: Any) -> bool:
+    if isinstance(logged, str) and not isinstance(true, str):  # CSV
+        return logged == ("" if true is None else str(true))
+    return bool(logged == true) or (isinstance(true, str) and logged == harmless(true))
 
 
 def _read(path: Path) -> Iterator[Record]:
-    at = 1
+    place = 1
     try:
         with path.open(encoding="utf-8", newline="") as file:
             lines: Iterable[Any] = csv.DictReader(file) if path.suffix == ".csv" else file
-            for at, line in enumerate(lines, 1):  # noqa: B007
-                one = line if isinstance(line, Mapping) else json.loads(line)
-                if not isinstance(one, Mapping) or set(one) != set(_FIELDS):
+            for place, line in enumerate(lines, 1):  # noqa: B007
+                record = line if isinstance(line, Mapping) else json.loads(line)
+                if not isinstance(record, Mapping) or set(record) != set(_FIELDS):
                     raise ValueError("its fields are not those of a decision")
-                numbers = {name: float(one[name]) for name in _COINS}
+                numbers = {name: float(record[name]) for name in _COINS}
                 if not all(0.0 <= coin < 1.0 for coin in numbers.values()):
                     raise ValueError("a coin is not in [0, 1)")
-                yield {**one, **numbers, "branch": int(one["branch"])}
+                yield {**record, **numbers, "branch": int(record["branch"])}
     except OSError as error:
         raise InputError(f"The log {str(path)!r} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
-        raise DataError(f"{path}, record {at:,} is not a whole decision ({error}).") from error
+        raise DataError(f"{path}, record {place:,} is not a whole decision ({error}).") from error

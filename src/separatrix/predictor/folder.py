@@ -135,8 +135,8 @@ def _core(predictor: Predictor, models: Sequence[str]) -> dict[str, Any]:
 def _levels(levels: Levels) -> list[Any]:
     """Levels as JSON has them; what would come back as something else is refused."""
     back = tuple(map(from_plain, to_plain(levels)))
-    parts = (part for level in back for part in (level if isinstance(level, tuple) else (level,)))
-    known = all(isinstance(part, str | int | float) for part in parts)
+    parts = (name for level in back for name in (level if isinstance(level, tuple) else (level,)))
+    known = all(isinstance(name, str | int | float) for name in parts)
     if not known or back != tuple(levels) or len({*back}) < len(back):
         raise InputError(f"A saved predictor has text or numbers as labels and groups, none twice, got {levels}.")
     return list(to_plain(levels))
@@ -300,13 +300,13 @@ def _read_key(key: Key, kind: str) -> Any:
     except OSError as error:
         raise InputError(f"The key {str(key)!r} cannot be read: {error.strerror}.") from error
     options = {"password": None} if kind == "private" else {}
-    found = None
+    loaded = None
     with suppress(ValueError, TypeError):  # no PEM, or one with a password
-        found = getattr(pem, f"load_pem_{kind}_key")(text, **options)
-    if not isinstance(found, wanted):
+        loaded = getattr(pem, f"load_pem_{kind}_key")(text, **options)
+    if not isinstance(loaded, wanted):
         purpose, command = _KEYS[kind]
         raise InputError(
             f"The {purpose} key must be an Ed25519 {kind} key in PEM, without a password: `openssl "
-            f"{command}` makes one; got {'none' if found is None else type(found).__name__}."
+            f"{command}` makes one; got {'none' if loaded is None else type(loaded).__name__}."
         )
-    return found
+    return loaded

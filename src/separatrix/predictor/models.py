@@ -154,8 +154,8 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
     except (DataError, MissingExtraError):
         raise
     except Exception as error:  # whatever a damaged file raises, it is one sentence here
-        told = f"{source} is not a whole base model ({type(error).__name__}: {error})."
-        raise DataError(f"{told} Load another copy.") from error
+        reason = f"{source} is not a whole base model ({type(error).__name__}: {error})."
+        raise DataError(f"{reason} Load another copy.") from error
 
 
 def _joint_bytes(model: JointModel) -> bytes:
@@ -172,12 +172,12 @@ def _joint(parts: Mapping[str, bytes], trusted: Sequence[str], source: object) -
     model = JointModel()
     classes, groups = json.loads(parts[_ABOUT])
     for name, levels in zip(_MODELS, (classes, range(len(groups))), strict=True):
-        part = model_from_bytes(parts[name], trusted, f"{source} ({name})")
-        if isinstance(part, JointModel):
+        model_of_part = model_from_bytes(parts[name], trusted, f"{source} ({name})")
+        if isinstance(model_of_part, JointModel):
             raise ValueError("one joint model holds another")
-        if not levels or not set(np.asarray(part.classes_).tolist()) <= {*levels}:
+        if not levels or not set(np.asarray(model_of_part.classes_).tolist()) <= {*levels}:
             raise ValueError(f"the labels of its {name} are not its own")
-        setattr(model, f"{name}_", part)
+        setattr(model, f"{name}_", model_of_part)
     model.classes_, model.groups_ = np.asarray(classes), np.asarray(groups)
     model.n_features_in_ = model.group_model_.n_features_in_
     return model
@@ -240,9 +240,9 @@ def _skops_bytes(model: Any) -> bytes:
             "attribute, or use another model."
         ) from error
     types = skops.get_untrusted_types(data=content)
-    if own := [name for name in types if name.startswith("separatrix.")]:
+    if ours := [name for name in types if name.startswith("separatrix.")]:
         raise InputError(
-            f"{own[0]} is kept as arrays and cannot be saved inside a {type(model).__name__}. Pass "
+            f"{ours[0]} is kept as arrays and cannot be saved inside a {type(model).__name__}. Pass "
             "it on its own, or use a classifier of scikit-learn there."
         )
     return content
@@ -303,11 +303,11 @@ def _opened(content: bytes) -> tuple[str, dict[str, bytes]]:
         if sum(entry.file_size for entry in entries) > len(content):
             raise ValueError("its parts overlap")
         parts = {name: archive.read(name) for name in archive.namelist()}
-    for name, part in parts.items():
+    for name, packed in parts.items():
         if name.endswith(".npy"):
-            _check_array(BytesIO(part), len(part), name)
+            _check_array(BytesIO(packed), len(packed), name)
         elif name.endswith(".npz"):
-            _check_sparse(part, name)
+            _check_sparse(packed, name)
     return "joint" if parts.keys() == {_ABOUT, *_MODELS} else "skops", parts
 
 
@@ -320,14 +320,14 @@ def _digest(node: Any, parts: Mapping[str, bytes], ids: dict[Any, bytes]) -> byt
         left_out = {"__id__", "file", "protocol", "_skops_version"} if "__loader__" in node else ()
         for name in sorted(set(node) - set(left_out)):
             whole.update(json.dumps(name).encode() + _digest(node[name], parts, ids))
-        found = b"{" + whole.digest()
+        digest = b"{" + whole.digest()
         # skops takes the first of two nodes with one id: the second would show us something else
-        if "__id__" in left_out and ids.setdefault(node.get("__id__", found), found) != found:
+        if "__id__" in left_out and ids.setdefault(node.get("__id__", digest), digest) != digest:
             raise ValueError(f"two different nodes have the id {node['__id__']!r}")
-        return found
+        return digest
     if isinstance(node, list):
-        for one in node:
-            whole.update(_digest(one, parts, ids))
+        for child in node:
+            whole.update(_digest(child, parts, ids))
         return b"[" + whole.digest()
     whole.update(json.dumps(node).encode())
     return b"=" + whole.digest()
@@ -341,9 +341,9 @@ def _content_digest(name: str, content: bytes) -> bytes:
     whole = hashlib.sha256()
     for key, array in arrays.items():
         for field in array.dtype.names or (None,):  # the bytes between two fields are anything
-            part = np.ascontiguousarray(array if field is None else array[field])
-            whole.update(json.dumps([key, field, part.dtype.str, list(array.shape)]).encode())
-            whole.update(hashlib.sha256(part.tobytes()).digest())
+            values = np.ascontiguousarray(array if field is None else array[field])
+            whole.update(json.dumps([key, field, values.dtype.str, list(array.shape)]).encode())
+            whole.update(hashlib.sha256(values.tobytes()).digest())
     return whole.digest()
 
 
@@ -354,8 +354,8 @@ def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
             yield value
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _nodes(one)
+        for child in value:
+            yield from _nodes(child)
 
 
 def _check_array(file: Any, size: int, name: str) -> None:

@@ -337,7 +337,7 @@ class Predictor:
 
     def laws(self, scores: Sequence[Array], z: Codes | None) -> Array:
         """P(U = u | x, z, N = b) for these scores, array (branches, n, K)."""
-        return np.stack([b.law(own, z) for b, own in zip(self.branches, scores, strict=True)])
+        return np.stack([b.law(scores_of_branch, z) for b, scores_of_branch in zip(self.branches, scores, strict=True)])
 
     def _mean(self, laws: Array) -> Array:
         return np.asarray(np.einsum("b,bnk->nk", np.asarray(self.weights), laws))

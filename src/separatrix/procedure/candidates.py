@@ -107,17 +107,17 @@ class CandidateTable(Collection[Candidate]):
     """
 
     def __init__(self, candidates: Iterable[Candidate], metrics: Sequence[str], chosen: str = "") -> None:
-        self.candidates = tuple(sorted(candidates, key=lambda one: one.place))
+        self.candidates = tuple(sorted(candidates, key=lambda candidate: candidate.place))
         self.metrics, self.chosen = tuple(metrics), chosen
 
     def __getitem__(self, key: int | str) -> Candidate:
         """A candidate by its name or its place."""
         if not isinstance(key, str):
             return self.candidates[key]
-        for one in self.candidates:
-            if one.name == key:
-                return one
-        names = ", ".join(repr(one.name) for one in self.candidates)
+        for candidate in self.candidates:
+            if candidate.name == key:
+                return candidate
+        names = ", ".join(repr(candidate.name) for candidate in self.candidates)
         raise KeyError(f"There is no candidate {key!r}; there are {names}.")
 
     def __contains__(self, candidate: object) -> bool:
@@ -132,12 +132,12 @@ class CandidateTable(Collection[Candidate]):
     def to_frame(self) -> Any:
         """One row per candidate: its name, value and error of each metric, coin, note."""
         rows = []
-        for one in self.candidates:
-            row: dict[str, Any] = {"candidate": one.name, "ships": one.name == self.chosen}
+        for candidate in self.candidates:
+            row: dict[str, Any] = {"candidate": candidate.name, "ships": candidate.name == self.chosen}
             for metric in self.metrics:
-                promise = one.promise.get(metric, Promise(*[np.nan] * 4))
+                promise = candidate.promise.get(metric, Promise(*[np.nan] * 4))
                 row |= {metric: promise.value, f"{metric}_error": promise.error}
-            rows.append(row | {"coin": one.coin if one.possible else np.nan, "note": one.note})
+            rows.append(row | {"coin": candidate.coin if candidate.possible else np.nan, "note": candidate.note})
         return require("pandas", "pandas", "`to_frame`").DataFrame(rows)
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ class CandidateTable(Collection[Candidate]):
         return "\n".join("  ".join(f"{x:<{w}}" for x, w in line).rstrip() for line in lines)
 
     def __repr__(self) -> str:
-        return f"<CandidateTable: {', '.join(one.name for one in self.candidates)}>"
+        return f"<CandidateTable: {', '.join(candidate.name for candidate in self.candidates)}>"
 
     def _repr_html_(self) -> str:
         head, *body = self._cells()
@@ -155,11 +155,11 @@ class CandidateTable(Collection[Candidate]):
 
     def _cells(self) -> list[list[str]]:
         cells = [["candidate", *map(label_of, self.metrics), "by coin", ""]]
-        for one in self.candidates:
-            values = [str(one.promise[m]) if m in one.promise else "" for m in self.metrics]
-            coin = f"{100 * one.coin:.1f} %" if one.possible else ""
-            note = "ships" if one.name == self.chosen else ""
-            cells.append([one.name, *values, coin, "; ".join(filter(None, (note, one.note)))])
+        for candidate in self.candidates:
+            values = [str(candidate.promise[m]) if m in candidate.promise else "" for m in self.metrics]
+            coin = f"{100 * candidate.coin:.1f} %" if candidate.possible else ""
+            note = "ships" if candidate.name == self.chosen else ""
+            cells.append([candidate.name, *values, coin, "; ".join(filter(None, (note, candidate.note)))])
         return cells
 
 
@@ -193,27 +193,27 @@ def candidates(
     return [candidate(name, reason) for name, reason in reasons.items()]
 
 
-def _measured(name: str, found: Measured, rows: Rows, request: Request) -> Candidate:
+def _measured(name: str, measured: Measured, rows: Rows, request: Request) -> Candidate:
     aim: Any = request.maximize
-    assert found.laws is not None
+    assert measured.laws is not None
     return Candidate(
         name,
-        PromiseTable(found.promise),
-        contributions(found.laws, rows.y, rows.z, aim, rows.groups, rows.weight),
+        PromiseTable(measured.promise),
+        contributions(measured.laws, rows.y, rows.z, aim, rows.groups, rows.weight),
         rows.weight,
-        coin=coin_share(found.laws, rows.weight),
-        bound=None if request.confidence is None else _bound(found, rows, request),
-        payload=found,
+        coin=coin_share(measured.laws, rows.weight),
+        bound=None if request.confidence is None else _bound(measured, rows, request),
+        payload=measured,
     )
 
 
-def _bound(found: Measured, rows: Rows, request: Request) -> dict[str, float] | None:
+def _bound(measured: Measured, rows: Rows, request: Request) -> dict[str, float] | None:
     """A bound of the confidence on what the budgets are used, where there is one."""
-    if isinstance(found.procedure, Decisions) and rows.share == 1.0:
-        return {min(request.budgets): found.rule.expected}  # the margin's quantile is what is kept
+    if isinstance(measured.procedure, Decisions) and rows.share == 1.0:
+        return {min(request.budgets): measured.rule.expected}  # the margin's quantile is what is kept
     if not set(request.budgets) <= set(_BOUNDS):
         return None
-    counts = found.tables.sum(0)
+    counts = measured.tables.sum(0)
     table = CountTable(counts, rows.labels, rows.groups, rows.labels, round(counts.sum()))
     return {name: _BOUNDS[name](table, request.confidence, guarantee=request.guarantee) for name in request.budgets}
 
@@ -302,26 +302,26 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
     Raises:
         InfeasibleError: nothing keeps the budget, and no rule could be solved for it.
     """
-    ordered = sorted(candidates, key=lambda one: one.place)
-    possible = [one for one in ordered if one.possible]
+    ordered = sorted(candidates, key=lambda candidate: candidate.place)
+    possible = [candidate for candidate in ordered if candidate.possible]
     if not possible:
         raise _refusal(ordered)
-    simplest = next((one for one in possible if keeps(one, request)), None)
-    rules = [one for one in possible if one.solve is not None]
+    simplest = next((candidate for candidate in possible if keeps(candidate, request)), None)
+    rules = [candidate for candidate in possible if candidate.solve is not None]
     if simplest is None:
         if not rules:
             raise _refusal(ordered)
         # the blind rule comes before the group rule; of rules solved for one budget the better one
         chosen = _best(rules[0], rules[1:])
     else:
-        later = [one for one in possible if one.place > simplest.place]
-        within = [one for one in later if one.solve is not None or keeps(one, request)]
+        later = [candidate for candidate in possible if candidate.place > simplest.place]
+        within = [candidate for candidate in later if candidate.solve is not None or keeps(candidate, request)]
         whole_best = _best(simplest, within)
         chosen = whole_best if request.use_whole_budget else _no_worse(simplest, later, request)
     bought = None
     if simplest is not None and chosen is not whole_best:
-        found = paired_difference(whole_best, chosen)
-        bought = found if found.clear else None
+        lead = paired_difference(whole_best, chosen)
+        bought = lead if lead.clear else None
     sentence = _sentence(possible[0], simplest, chosen, request, bought, group)
     return Choice(chosen, sentence)
 
@@ -355,21 +355,21 @@ def paired_difference(a: Candidate, b: Candidate) -> Difference:
 def _best(first: Candidate, others: Sequence[Candidate]) -> Candidate:
     """The best in the objective; ties go to the simpler one."""
     best = first
-    for one in others:
-        if paired_difference(one, best).clear:
-            best = one
+    for candidate in others:
+        if paired_difference(candidate, best).clear:
+            best = candidate
     return best
 
 
 def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request) -> Candidate:
     """The simplest, or a more involved one that is better and in no budget worse."""
     chosen = simplest
-    for one in later:
-        rival = one
+    for candidate in later:
+        rival = candidate
         level = {k: min(most, chosen.promise[k].value) for k, most in request.budgets.items()}
-        if one.solve is not None and level != dict(request.budgets):
+        if candidate.solve is not None and level != dict(request.budgets):
             try:
-                rival = one.solve(level)
+                rival = candidate.solve(level)
             except InfeasibleError:  # these rows cannot promise as little as the simple one uses
                 continue
         used = [rival.promise[k].value - chosen.promise[k].value for k in level]
@@ -379,10 +379,10 @@ def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request)
 
 
 def _refusal(candidates: Sequence[Candidate]) -> InfeasibleError:
-    for one in reversed(candidates):
-        if one.refusal is not None:
-            return one.refusal
-    notes = "; ".join(f"{one.name}: {one.note}" for one in candidates if one.note)
+    for candidate in reversed(candidates):
+        if candidate.refusal is not None:
+            return candidate.refusal
+    notes = "; ".join(f"{candidate.name}: {candidate.note}" for candidate in candidates if candidate.note)
     return InfeasibleError(f"No candidate keeps the budget, and no rule could be solved for it ({notes}).", {}, np.nan)
 
 
@@ -417,9 +417,9 @@ def _sentence(
         )
         words = {"plain": "your model", "without the group": f"without {group or 'the group'}"}
         beside = [
-            f"{words[one.name]}: " + ", ".join(_said(one, name) for name in (*request.budgets, request.aim))
-            for one in dict.fromkeys((first, simplest or first))
-            if one.name in words and request.aim in one.promise
+            f"{words[candidate.name]}: " + ", ".join(_said(candidate, name) for name in (*request.budgets, request.aim))
+            for candidate in dict.fromkeys((first, simplest or first))
+            if candidate.name in words and request.aim in candidate.promise
         ]
         was = f" ({'; '.join(beside)})" if beside else ""
         head = f"{need}: {kind}, {', '.join(shown + aim)}{was}."

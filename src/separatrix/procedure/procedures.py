@@ -208,10 +208,10 @@ class Decisions(Procedure):
             if not budgets:
                 return best.rule(None)
             (_, asked), *others = sorted(budgets.items())
-            found = best.rule(asked, margin=self.margin, confidence=self.confidence)
+            promised = best.rule(asked, margin=self.margin, confidence=self.confidence)
             for other, most in others:
-                found = _stricter(best, found, partial(self._used, other, scores, rows), other, most)
-            return found
+                promised = _stricter(best, promised, partial(self._used, other, scores, rows), other, most)
+            return promised
 
         return rule
 
@@ -229,18 +229,22 @@ class Decisions(Procedure):
 
 
 def _stricter(
-    best: Promises | BlindPromises, found: PromisedRule, used: Callable[[PromisedRule], float], name: str, most: float
+    best: Promises | BlindPromises,
+    promised: PromisedRule,
+    used: Callable[[PromisedRule], float],
+    name: str,
+    most: float,
 ) -> PromisedRule:
     """The rule of the largest smaller level that is also expected to keep another budget."""
-    if used(found) <= most:
-        return found
+    if used(promised) <= most:
+        return promised
 
     def at(level: float) -> PromisedRule:
-        return found._replace(rule=best.at_level(level), level=level, expected=np.nan)
+        return promised._replace(rule=best.at_level(level), level=level, expected=np.nan)
 
     if (least := used(at(0.0))) > most:
         raise refusal({name: most}, {name: least})
-    level, _ = bisect(lambda level: used(at(float(level))) <= most, 0.0, found.level, 10)
+    level, _ = bisect(lambda level: used(at(float(level))) <= most, 0.0, promised.level, 10)
     return at(float(level))
 
 

@@ -53,7 +53,7 @@ class PromiseTable(Mapping[str, Promise]):
     """
 
     def __init__(self, promises: Mapping[str, Promise]) -> None:
-        self._promises = {name: one.within(name) for name, one in promises.items()}
+        self._promises = {name: promise.within(name) for name, promise in promises.items()}
 
     def __getitem__(self, metric: str) -> Promise:
         return self._promises[metric]
@@ -67,23 +67,24 @@ class PromiseTable(Mapping[str, Promise]):
     def __str__(self) -> str:
         width = max(map(len, map(label_of, self)), default=0)
         return "\n".join(
-            f"{label_of(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})" for name, one in self.items()
+            f"{label_of(name):<{width}}  {promise}  ({promise.low:.4f} to {promise.high:.4f})"
+            for name, promise in self.items()
         )
 
     def __repr__(self) -> str:
-        return f"<PromiseTable: {', '.join(f'{name} {one}' for name, one in self.items())}>"
+        return f"<PromiseTable: {', '.join(f'{name} {promise}' for name, promise in self.items())}>"
 
     def _repr_html_(self) -> str:
         rows = (
-            (label_of(name), f"{one.value:.4f}", f"{one.error:.2g}",
-             f"{one.low:.4f} to {one.high:.4f}")
-            for name, one in self.items()
+            (label_of(name), f"{promise.value:.4f}", f"{promise.error:.2g}",
+             f"{promise.low:.4f} to {promise.high:.4f}")
+            for name, promise in self.items()
         )  # fmt: skip
         return Table("", ("", "on unseen rows", "standard error", "95 %"), tuple(rows)).html()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: value, error, low and high of each metric."""
-        return {name: one._asdict() for name, one in self.items()}
+        return {name: promise._asdict() for name, promise in self.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +122,13 @@ class Measured:
             return unseen_score(self.tables, self.squares)
         measures = measures_for(self.procedure.maximize, self.groups)
         fixed = isinstance(self.rule, PlainRule)
-        found = unseen(self.tables, self.squares, measures, fixed=fixed)
+        promises = unseen(self.tables, self.squares, measures, fixed=fixed)
         if self.procedure.promises and self.procedure.confidence is None:
             first = min(self.procedure.budgets)  # whose level the margin found
-            found[first] = found[first].with_expected(self.rule.expected)
+            promises[first] = promises[first].with_expected(self.rule.expected)
             if first == "impact_gap":
-                found["impact_ratio"] = found[first].complement()
-        return found
+                promises["impact_ratio"] = promises[first].complement()
+        return promises
 
 
 class Run:
@@ -162,12 +163,12 @@ class Run:
             return self._on_all(asked)
         return tightened(self._on_all, self._used, asked)
 
-    def _used(self, found: Measured) -> dict[str, float]:
+    def _used(self, measured: Measured) -> dict[str, float]:
         """What is promised of each budget; with a confidence, at least the margin's quantile."""
-        used = {name: found.promise[name].value for name in self.procedure.budgets}
+        used = {name: measured.promise[name].value for name in self.procedure.budgets}
         if self.procedure.confidence is not None:
             first = min(used)  # whose level the margin found
-            used[first] = max(used[first], found.rule.expected)
+            used[first] = max(used[first], measured.rule.expected)
         return used
 
     def measured_fold(self, k: int) -> Measured:
@@ -188,10 +189,10 @@ class Run:
             rule = solve({name: max(most, least[name]) for name, most in budgets.items()}, whole)
             eased = 1
         if k not in self._unseen:
-            places, own = self.scores.tested(k)
-            self._unseen[k] = places, own, self.rows[places], self._counts[places]
-        places, own, rows, counts = self._unseen[k]
-        law = self.procedure.law(rule, own, rows.z)
+            places, scores = self.scores.tested(k)
+            self._unseen[k] = places, scores, self.rows[places], self._counts[places]
+        places, scores, rows, counts = self._unseen[k]
+        law = self.procedure.law(rule, scores, rows.z)
         return _Fold(rule, places, law, *_sums(law, rows, counts, self.procedure), eased)
 
     def _solver(self, k: int | None) -> Solver:
@@ -202,16 +203,16 @@ class Run:
 
     def _measured(self, rule: Any, folds: Sequence[_Fold]) -> Measured:
         procedure, n = self.procedure, len(self.rows.y)
-        width = max(one.table.shape[-1] for one in folds)
+        width = max(fold.table.shape[-1] for fold in folds)
         axes = 2 if procedure.is_score else 1  # of levels, in the squares
-        tables = np.stack([_padded(one.table, width, 1) for one in folds])
-        squares = np.stack([_padded(one.square, width, axes) for one in folds])
+        tables = np.stack([_padded(fold.table, width, 1) for fold in folds])
+        squares = np.stack([_padded(fold.square, width, axes) for fold in folds])
         laws = None if procedure.is_score else folds[0].law
         if laws is not None and len(folds) > 1:  # of all rows
             laws = np.empty((n, laws.shape[1]))
-            for one in folds:
-                laws[one.places] = one.law
-        eased = sum(one.eased for one in folds)
+            for fold in folds:
+                laws[fold.places] = fold.law
+        eased = sum(fold.eased for fold in folds)
         return Measured(procedure, rule, tables, squares, self.rows.groups, eased, laws)
 
 
@@ -231,16 +232,16 @@ def _training(scores: NestedScores, rows: Rows, k: int | None) -> tuple[Array, R
 
     Where all rows of a group are in one fold, its rule knows the group by a row of no weight.
     """
-    places, own = scores.training(k)
+    places, training_scores = scores.training(k)
     train = rows[places]
     absent = np.flatnonzero(np.bincount(train.z, minlength=len(rows.groups)) == 0)
     if k is None or not len(absent):
-        return own, train
+        return training_scores, train
     tested, theirs = scores.tested(k)
     first = np.array([np.flatnonzero(rows.z[tested] == group)[0] for group in absent])
     weight = np.concatenate([train.weights, np.zeros(len(first))])
     both = rows[np.concatenate([places, tested[first]])]
-    return np.concatenate([own, theirs[first]]), replace(both, weight=weight)
+    return np.concatenate([training_scores, theirs[first]]), replace(both, weight=weight)
 
 
 def _sums(law: Array, rows: Rows, counts: Array, procedure: Procedure) -> tuple[Array, Array]:
@@ -276,9 +277,9 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
         tables: of its levels, (F, 2, z, level).
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
-    found = unseen(*score_tables.in_bins(tables, moments), {"auroc": score_tables.area, **score_tables.IN_BINS})
-    area = Promise.normal(float(score_tables.area(tables).mean()), found["auroc"].error)
-    return found | {"auroc": area}
+    promises = unseen(*score_tables.in_bins(tables, moments), {"auroc": score_tables.area, **score_tables.IN_BINS})
+    area = Promise.normal(float(score_tables.area(tables).mean()), promises["auroc"].error)
+    return promises | {"auroc": area}
 
 
 def _padded(table: Array, width: int, axes: int) -> Array:
@@ -307,20 +308,20 @@ def tightened(
     levels = dict(asked)
     for _ in range(_TRIES):
         try:
-            found = solve(levels)
+            solution = solve(levels)
         except InfeasibleError:
             break
-        over = {name: used(found)[name] - most for name, most in asked.items()}
+        over = {name: used(solution)[name] - most for name, most in asked.items()}
         if max(over.values()) <= _SAME:
-            return found
+            return solution
         # a promise falls about as fast as the budget, and now and then a little less
         levels = {name: max(most - 1.25 * max(over[name], 0.0), 0.0) for name, most in levels.items()}
     else:
         levels = dict.fromkeys(asked, 0.0)
-    found = _strictest(solve, levels)
-    shown = used(found)
+    solution = _strictest(solve, levels)
+    shown = used(solution)
     if all(shown[name] <= most + _SAME for name, most in asked.items()):
-        return found
+        return solution
     raise refusal(asked, {name: max(shown[name], most) for name, most in asked.items()})
 
 
