@@ -121,7 +121,7 @@ def once(where: str, n: int, budgets: dict[str, float], seed: int) -> dict[str, 
     ):
         question = Request("accuracy", budgets, confidence=0.95, guarantee=guarantee)
         offered = rules_of(frontier, question)
-        rules = {rule.share: rule.found for rule in offered}
+        rules = {rule.share: rule.measured for rule in offered}
         truth = truths(law, frontier, rules, model, name)
         tables = {rule.share: rule.held_out for rule in offered}
         if way == "large":
@@ -131,7 +131,7 @@ def once(where: str, n: int, budgets: dict[str, float], seed: int) -> dict[str, 
         else:
             bound = {share: OF_ONE[name](held[0]) for share, held in tables.items()}
         good = passed(offered)
-        best = max(good, key=lambda rule: accuracy(rule.found.tables).mean(), default=None)
+        best = max(good, key=lambda rule: accuracy(rule.measured.tables).mean(), default=None)
         chosen = None if best is None else best.share  # None: counted as not certified
         out[way] = {"truth": truth, "bound": bound, "chosen": chosen}
     return {way: out[way] for way in WAYS}

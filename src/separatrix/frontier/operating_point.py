@@ -50,7 +50,7 @@ class OperatingPoint:
         frontier: what it was chosen from.
         question: what was asked.
         name: what ships, in words.
-        found: what was measured: a procedure around the base model, or trained points.
+        measured: what was measured: a procedure around the base model, or trained points.
         kind: the scores of the base model that it reads.
         sentence: why this one, in the user's terms.
         notes: what must be said: a constant, a budget that folds could not keep, …
@@ -62,7 +62,7 @@ class OperatingPoint:
     frontier: Frontier = field(repr=False)
     question: Request
     name: str
-    found: Measured | Trained = field(repr=False)
+    measured: Measured | Trained = field(repr=False)
     kind: str = LABELS
     sentence: str = ""
     notes: tuple[str, ...] = ()
@@ -74,14 +74,18 @@ class OperatingPoint:
         outside two errors on the tables of docs/evidence/unseen.md.
         """
         asked = ("separation", self.question.criterion)
-        promises = self.promise or self.found.promise
+        promises = self.promise or self.measured.promise
         asked_for = [name for name in promises if name not in METRICS or METRICS[name].criterion in ("", *asked)]
         object.__setattr__(self, "promise", PromiseTable({name: promises[name] for name in asked_for}))
 
     @cached_property
     def predictor(self) -> Predictor:
         """What to ship: the same procedure, run on all rows."""
-        return _of_trained(self, self.found) if isinstance(self.found, Trained) else _of_procedure(self, self.found)
+        return (
+            _of_trained(self, self.measured)
+            if isinstance(self.measured, Trained)
+            else _of_procedure(self, self.measured)
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
@@ -90,38 +94,38 @@ class OperatingPoint:
     @property
     def is_score(self) -> bool:
         """Whether it ships a score rather than decisions."""
-        return self.found.is_score
+        return self.measured.is_score
 
     @property
     def mixture(self) -> Trained | None:
         """Of trained points, where one or two of them were chosen."""
-        return self.found if isinstance(self.found, Trained) else None
+        return self.measured if isinstance(self.measured, Trained) else None
 
     @property
     def tables(self) -> Array:
         """Expected counts N[y, z, u] of each fold's test rows; of a score's levels likewise."""
-        return self.found.tables
+        return self.measured.tables
 
     @cached_property
     def decided(self) -> Array:
         """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
-        if isinstance(self.found, Trained) or self.is_score or self.question.confidence is not None:
+        if isinstance(self.measured, Trained) or self.is_score or self.question.confidence is not None:
             return self.tables
-        return shipped(self.frontier, self.found.procedure, self.found.rule, self.kind)
+        return shipped(self.frontier, self.measured.procedure, self.measured.rule, self.kind)
 
     @cached_property
     def audit(self) -> Audit | None:
         """Of the decisions on rows that they were not fitted to; None for a score, or with a confidence."""
         if self.is_score or self.question.confidence is not None:
             return None
-        return held_out_audit(self.frontier, self.found.tables, self.found.squares)
+        return held_out_audit(self.frontier, self.measured.tables, self.measured.squares)
 
     @cached_property
     def coin(self) -> float:
         """Share of people whose decision a coin makes."""
-        if isinstance(self.found, Trained):
-            return coin_share(held_out_law(self.frontier, self.found))
-        return 0.0 if self.found.laws is None else coin_share(self.found.laws)
+        if isinstance(self.measured, Trained):
+            return coin_share(held_out_law(self.frontier, self.measured))
+        return 0.0 if self.measured.laws is None else coin_share(self.measured.laws)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest, the card and JSON."""

@@ -190,13 +190,13 @@ class CertifiedRule:
     Args:
         request: with budgets and a confidence.
         share: of the budget on the rows that it was fitted to.
-        found: the rule, measured.
+        measured: the rule, measured.
         held_out: counts of rows that it did not see: one table, or one of each fold's rule.
     """
 
     request: Request
     share: float
-    found: Measured
+    measured: Measured
     held_out: tuple[CountTable, ...] = field(repr=False)
 
     @cached_property
@@ -239,7 +239,7 @@ def _certified(frontier: Frontier, request: Request) -> OperatingPoint:
     if not good:
         raise _refused(rules[0].bounds, request)
     value = objective_of_tables(request, frontier.groups)
-    rule = max(good, key=lambda rule: np.mean(value(rule.found.tables)))
+    rule = max(good, key=lambda rule: np.mean(value(rule.measured.tables)))
     # of the procedure on all rows only the budgets are certified: its own bounds fail more often
     bounds = rule.bounds if request.one_fold else request.budgets
     proved = ", ".join(f"{label_of(name)} at most {bounds[name]:.4g}" for name in request.budgets)
@@ -251,7 +251,7 @@ def _certified(frontier: Frontier, request: Request) -> OperatingPoint:
         note += " It takes the procedure on all rows to be as separated as on its folds."
     kind = JOINT if request.blind else LABELS
     name, k = f"decisions of the base model, certified by {by}", CERTIFIED if request.one_fold else None
-    return OperatingPoint(frontier, request, name, rule.found, kind, notes=(note,), fold=k)
+    return OperatingPoint(frontier, request, name, rule.measured, kind, notes=(note,), fold=k)
 
 
 def rules_of(frontier: Frontier, request: Request) -> list[CertifiedRule]:
@@ -288,9 +288,9 @@ def _refused(smallest: dict[str, float], request: Request) -> InfeasibleError:
 
 def _checked(frontier: Frontier, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
     """Refuse a decision that is the same for everybody; say what else must be said."""
-    if point.found.eased:
+    if point.measured.eased:
         note = (
-            f"In {point.found.eased} of the {len(point.tables)} outer folds, which have fewer rows, "
+            f"In {point.measured.eased} of the {len(point.tables)} outer folds, which have fewer rows, "
             f"{budget_text(point.question.budgets)} could not be promised and the smallest budget that "
             "could was taken: the promise describes slightly looser rules."
         )
