@@ -250,7 +250,7 @@ def traced_file(people, tmp_path_factory) -> Traced:
 def test_trace_of_a_file_writes_a_frontier(traced_file):
     out, done = traced_file.out, traced_file.done
     assert done.returncode == 0, done.stderr
-    assert "500 rows, 1 features; labels no" in done.stdout
+    assert "500 rows, 1 feature; labels no" in done.stdout
     assert "Of people with 'yes'" in done.stdout
     assert "What you could ship" in done.stdout
     stages = done.stderr.splitlines()  # one line per stage where there is no terminal

@@ -121,12 +121,12 @@ def without_missing(columns: Mapping[str, Any], groups: Sequence[str], choice: s
     coded = {name: as_levels(columns[name], name, missing=True) for name in groups}
     if choice == "own":
         named = {
-            name: Coded(np.where(one.missing, len(one.levels), one.codes), (*one.levels, MISSING))
-            for name, one in coded.items()
-            if one.missing.any()
+            name: Coded(np.where(column.missing, len(column.levels), column.codes), (*column.levels, MISSING))
+            for name, column in coded.items()
+            if column.missing.any()
         }
         return {**columns, **named}
-    known = ~np.any([one.missing for one in coded.values()], axis=0)
+    known = ~np.any([column.missing for column in coded.values()], axis=0)
     if not known.any():
         raise InputError(f"No row has a group in {' & '.join(groups)}.")
     return {name: x[known] if isinstance(x, Coded) else as_array(x, name)[known] for name, x in columns.items()}

@@ -158,7 +158,7 @@ def check_same(folder: Path, reason: str = "", **now: Any) -> None:
 
     Args:
         folder: to write to.
-        told: of the base model that is asked for.
+        reason: of the base model that is asked for.
         now: what the manifest must hold, by name.
     """
     if not (folder / MANIFEST).is_file():

@@ -362,7 +362,7 @@ def trace_numeric(X: Any, y: Any, sensitive_features: Any, settings: Settings, n
     stages = Stages(settings.execution.progress)
     with writing(settings.out) as folder:
         known = {name: about[name] for name in ("task", "fingerprint")}
-        check_same(folder, told=note, **known, key=key)
+        check_same(folder, reason=note, **known, key=key)
         remove_checksums(folder)
         base = BaseRows(folder, rows, numbers, z, (1, max(len(groups), 1)), fold, key, bases, NUMBERS)
         with stages.stage(f"Fitting {type(model).__name__}", len(plan_fits(bases))) as done:

@@ -154,7 +154,7 @@ def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any =
         impossible = no_other_columns(settings.estimator, raw, base.left_out) if base.left_out else ""
         if settings.blind and impossible:
             raise InputError(f"`blind=True` decides without the group, but {impossible}.")
-        check_same(folder, key=key, told=base.note)
+        check_same(folder, key=key, reason=base.note)
         notes = few_rows(data) + repeated_rows(data)
         with stages.stage("Looking for columns that predict the label alone"):
             notes += leaking_columns(data, settings.random_state)
