@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
-from separatrix.columns.draws import PURPOSES, check_seed, id_digests, id_texts, key_id, uniforms
+from separatrix.columns.draws import PURPOSES, check_seed, drawn, id_digests, id_texts, key_id, uniforms
 from separatrix.columns.values import as_levels
 from separatrix.errors import InputError
 
@@ -130,3 +130,11 @@ def test_seeds_and_identifiers_of_other_kinds():
     assert check_seed(np.int64(3)) == 3
     assert check_seed(None) is None
     assert id_texts([UUID(int=1)]) == ["00000000-0000-0000-0000-000000000001"]
+
+
+@pytest.mark.parametrize("law", [[0.3, 0.7], [0.2, 0.0, 0.5, 0.3]])
+def test_coins_pick_each_value_as_often_as_the_law_says(law):
+    """Evenly spaced coins: the share of each value is its probability."""
+    coins = (np.arange(1000) + 0.5) / 1000
+    share = np.bincount(drawn(np.tile(law, (1000, 1)), coins), minlength=len(law)) / 1000
+    np.testing.assert_allclose(share, law, atol=1e-12)
