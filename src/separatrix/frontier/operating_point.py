@@ -71,7 +71,7 @@ class OperatingPoint:
 
     def __post_init__(self) -> None:
         """Promise nothing about criteria that were not asked for: of their gaps six of twenty were
-        outside two errors on the tables of docs/evidence/unseen.md.
+        outside two errors on public tables.
         """
         asked = ("separation", self.question.criterion)
         promises = self.promise or self.measured.promise
