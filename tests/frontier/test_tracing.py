@@ -192,6 +192,11 @@ def test_bad_input_is_one_sentence(change, message):
         sx.trace(frame[["age"]], **arguments)
 
 
+def test_two_rows_are_too_few_whatever_the_folds():
+    with pytest.raises(InputError, match="2 rows, too few"):
+        sx.trace(pd.DataFrame({"age": [30, 40]}), ["no", "yes"], sensitive_features=["f", "m"], estimator="logistic")
+
+
 def test_a_label_among_the_features_is_refused():
     frame = people(300)
     with pytest.raises(InputError, match="'hired' is also in `X`"):

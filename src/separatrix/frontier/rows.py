@@ -62,6 +62,8 @@ class Settings:
 
     def check_folds(self, rows: int) -> None:
         """Refuse a number of folds that these rows do not allow."""
+        if rows < 3:
+            raise InputError(f"The table has {rows:,} rows, too few for the three folds of a trace: pass more rows.")
         if not 3 <= self.cv <= rows:  # a model that saw neither of two folds needs a third
             raise InputError(f"`cv` must be between 3 and the {rows:,} rows, got {self.cv}.")
 
