@@ -28,6 +28,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import separatrix as sx
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 NUMBER = sx.AlignedRegressor
 pytest.importorskip("skops.io")  # imported here, not by the first test that saves
 

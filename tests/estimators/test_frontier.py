@@ -21,6 +21,8 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.frontier import FrontierClassifier
 from separatrix.optimum.objectives import Cost
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 
 def people(n=4_000, labels=2, seed=0):
     rng = np.random.default_rng(seed)

@@ -12,6 +12,8 @@ from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.estimators.scorer import SeparatedScorer
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 
 def sample(n, seed, groups=2):
     """Rows whose score is better in the second group."""

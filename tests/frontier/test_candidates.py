@@ -10,6 +10,8 @@ import separatrix as sx
 from separatrix.errors import InputError
 from separatrix.frontier.rows import as_data, split_table
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 
 def people(n, seed, effect):
     """Two features; the group shifts the outcome by `effect`, and no feature tells the group."""

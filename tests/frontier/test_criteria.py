@@ -10,6 +10,8 @@ import separatrix as sx
 from separatrix.core.measures import CRITERIA
 from separatrix.errors import InputError
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 
 def people(n, seed):
     rng = np.random.default_rng(seed)

@@ -19,6 +19,8 @@ from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier.numeric import NumericFrontier, NumericPoint
 from separatrix.statistics.unseen import Promise
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 
 @pytest.fixture(scope="module")
 def frontier(traced_pay):

@@ -10,6 +10,8 @@ from separatrix import datasets
 from separatrix.datasets import Grouping
 from separatrix.errors import InputError
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 RNG = np.random.default_rng(5)
 N = 240
 

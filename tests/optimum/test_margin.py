@@ -11,6 +11,8 @@ from scipy.stats import norm
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.promised import Promises
 
+pytestmark = pytest.mark.slow  # a trace or a cross-fit each
+
 BASE, APART = np.array([0.35, 0.2, 0.25, 0.3]), np.array([2.6, 1.6, 2.0, 2.2])
 SHARE = np.array([0.5, 0.25, 0.15, 0.1])
 
