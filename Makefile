@@ -28,7 +28,7 @@ docs: setup  ## the site in docs/_build/html; runs the gallery; warnings are err
 test: setup  ## every property, a second of CPU each (tests/cpu_cap.py)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cpu-cap -m 'not nightly and not site and not spark'
 
-test-fast: setup  ## what half a minute can check
+test-fast: setup  ## what three quarters of a minute can check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q --cpu-cap -m 'not slow and not browser and not site and not spark'
 
 test-site: docs  ## the site: dead links, errors in the browser, phones

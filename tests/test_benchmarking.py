@@ -57,6 +57,7 @@ def test_a_dataset_that_the_paper_does_not_have_is_refused_before_any_training(t
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_method_of_the_paper_whose_library_is_not_here_is_missing(tmp_path, monkeypatch):
     """The command ends with a page that says so, and not with a refusal."""
     real = benchmarking.methods.get

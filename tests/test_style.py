@@ -26,6 +26,7 @@ def empty_names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
 
 
+@pytest.mark.slow
 def test_names_say_the_noun():
     files = sorted(SOURCE.rglob("*.py"))
     assert len(files) > 100

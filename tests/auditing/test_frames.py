@@ -38,6 +38,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 def test_groups_carry_the_name_of_their_column():
     by_name = sx.audit(FRAME, target="y", prediction="u", sensitive_features=["sex"])
     by_series = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME["sex"])
@@ -78,6 +79,7 @@ def about(a: sx.Audit) -> dict:
     return facts(a, close=pytest.approx)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("pred", ["u", ["p0", "p1"]])

@@ -147,6 +147,7 @@ def test_parts_of_a_frame_add_up_to_its_audit(frame, of_arrays):
     assert added.to_dict() | {"sensitive_columns": ["sex"]} == of_arrays.to_dict()
 
 
+@pytest.mark.slow
 def test_files_give_the_audit_of_their_arrays(frame, of_arrays, tmp_path):
     for i in range(2):
         frame[i::2].to_parquet(tmp_path / f"part-{i}.parquet")

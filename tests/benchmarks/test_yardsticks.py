@@ -27,6 +27,7 @@ def columns(results_folder):
     return Results.read(results_folder).columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plane", PLANES)
 def test_a_table_has_a_row_for_every_method_the_largest_area_first(columns, plane):
     table = plane_table(columns, "two", plane)

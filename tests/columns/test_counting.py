@@ -161,6 +161,7 @@ def test_inputs_are_left_untouched():
         np.testing.assert_array_equal(x, kept)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 9_000), st.integers(1, 20), st.integers(0, 2**32 - 1), st.booleans())
 def test_text_and_floats_are_coded_like_a_sort_would(n, levels, seed, sorted_):
     """A few levels are compared one by one, also those that the first rows do not show."""

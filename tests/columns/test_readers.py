@@ -179,6 +179,7 @@ def test_parquet_keeps_its_types(tmp_path):
     assert list(again) == ["z"]
 
 
+@pytest.mark.slow
 def test_a_scan_keeps_its_connection(tmp_path):
     """Older DuckDBs close a relation whose connection is collected."""
     (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n")

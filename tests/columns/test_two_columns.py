@@ -63,6 +63,7 @@ def test_limit(form):
     np.testing.assert_array_equal(q, best.rule(0.001).predict_proba(p, sensitive_features=z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["polars", "list"])
 def test_the_classifier_around_any_model(form):
     z = FORMS[form]

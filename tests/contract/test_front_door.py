@@ -162,6 +162,7 @@ def test_predictions_are_labels_and_repeat_with_a_seed(model, fresh):
 # trace and select
 
 
+@pytest.mark.slow
 def test_a_trace_answers_and_what_ships_is_within_its_budget(frontier, fresh):
     X, y, z = fresh
     point = frontier.select(max_eo_gap=0.1, maximize="accuracy")

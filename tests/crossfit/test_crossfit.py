@@ -74,6 +74,7 @@ def test_splitters_and_iterables(cv):
     np.testing.assert_allclose(found.scores[:, 1], 0.1)
 
 
+@pytest.mark.slow
 def test_jobs_and_seeds_give_the_same_scores():
     X, y, z = people()
     one = cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3))

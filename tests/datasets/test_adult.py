@@ -67,6 +67,7 @@ def test_the_embedded_file_is_the_publishers(data_folder: str) -> None:
     assert hashlib.sha256(theirs).hexdigest() == datasets._files.read(adult._FILE).sha256
 
 
+@pytest.mark.slow
 def test_raw_rows_of_a_new_person() -> None:
     """The fitted preprocessing takes the publisher's own columns."""
     data = datasets.load("adult")

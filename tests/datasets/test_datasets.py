@@ -68,6 +68,7 @@ def test_embedded_data_need_no_dataframe_library() -> None:
     assert done.stdout.strip() == "(32561, 16) (45211, 51) (10000, 8)"
 
 
+@pytest.mark.slow
 def test_sizes_are_those_declared(loaded: datasets.Data, options: dict[str, Any]) -> None:
     declared = datasets.dataset(loaded.card.name)
     rows = 10 if "folder" in options else declared.rows

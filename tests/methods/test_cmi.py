@@ -38,6 +38,7 @@ def plane(sample: Sample, name: str, trade_offs: list[float], **options) -> tupl
     return conditional_mutual_information(table), mutual_information(table), auroc(q, fresh.y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_labels", "n_groups"), [(2, 2), (4, 3)])
 def test_a_strong_trade_off_removes_the_violation_and_keeps_the_ranking(n_labels, n_groups):
     sample = leaking(n_labels=n_labels, n_groups=n_groups)

@@ -102,6 +102,7 @@ def test_relabelling_the_groups_changes_only_their_labels(name):
     np.testing.assert_allclose(a, b, atol=2e-3)  # sums over groups run in another order, and Adam amplifies rounding
 
 
+@pytest.mark.slow
 def test_the_arrays_restore_it(name):
     sample, fitted = learned(name)
     again = methods.get(name).restore(fitted.arrays())
@@ -115,6 +116,7 @@ def test_no_rows_in_no_rows_out(name):
     assert fitted.posteriors(sample.X[:0], sample.z[:0]).shape == (3, 0, 2)
 
 
+@pytest.mark.slow
 def test_without_the_sensitive_feature(name):
     method, sample = methods.get(name), people()
     fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE, use_sensitive=False)

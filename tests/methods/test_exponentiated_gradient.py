@@ -46,6 +46,7 @@ def test_a_larger_epsilon_is_more_accurate(sample, fitted):
     assert right[1] > right[0]
 
 
+@pytest.mark.slow
 def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
     q = fitted.posteriors(sample.X, sample.z)
     for lane in range(2):

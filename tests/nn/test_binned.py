@@ -113,6 +113,7 @@ def test_data_processing_and_refinement(batch, bins):
     )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000))
 @settings(max_examples=20)
 def test_an_increasing_map_changes_v_within_the_bins_only(seed):

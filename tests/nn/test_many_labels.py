@@ -106,6 +106,7 @@ def test_a_vanishing_violation_is_not_lost_in_float32():
     assert sx.nn.soft_cmi(logits, y, z).item() == pytest.approx(exact, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_vocabulary_fits():
     """The full table of these would have 30 billion numbers."""
     labels = 100_000

@@ -48,6 +48,7 @@ def region(curve, n):
     return np.stack([np.repeat(s, n), (s[:, None] + (top - s)[:, None] * share).ravel()], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["independence", "parity_gap", "predictive_gap"])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_decision_of_a_net_beats_the_bound(budget, seed):
@@ -72,6 +73,7 @@ def test_no_decision_of_a_net_beats_the_bound(budget, seed):
                 assert values[within].max() <= upper + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_sufficiency_is_the_search_over_two_predictive_values(seed):
     """r_z = (π_z − b)/(a − b), feasible iff (r_z, a r_z) is below the group's curve."""

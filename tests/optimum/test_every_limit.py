@@ -72,6 +72,7 @@ def test_thresholds_of_a_score(maximize, budget):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maximize", "budget"), MANY, ids=str)
 def test_rules_for_three_labels(maximize, budget):
     p, y, z = posteriors(0, 3)
@@ -92,6 +93,7 @@ def test_rules_for_three_labels(maximize, budget):
     check(best, value, used, lambda rule: rule.law(p, z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maximize", "budget"), BLIND, ids=str)
 def test_decisions_without_the_group(maximize, budget):
     p = np.random.default_rng(3).dirichlet(np.full(24, 0.5)).reshape(6, 2, 2)
@@ -109,6 +111,7 @@ def test_decisions_without_the_group(maximize, budget):
     )
 
 
+@pytest.mark.slow
 def test_the_utility_of_three_labels_does_not_fall_where_the_budget_loosens():
     """A search that started where another level's had ended found .2505 nats, then .2484."""
     p, y, z = posteriors(0, 3)
@@ -119,6 +122,7 @@ def test_the_utility_of_three_labels_does_not_fall_where_the_budget_loosens():
     np.testing.assert_array_equal(best.rule(0.0429).law(p, z), first)
 
 
+@pytest.mark.slow
 def test_blind_decisions_among_four_labels_for_three_groups_are_certified():
     """A hundred columns left a gap of .011 here."""
     p = np.random.default_rng(0).dirichlet(np.full(12, 0.4), 30).reshape(30, 4, 3)

@@ -64,6 +64,7 @@ def programme(p, z, level, worst):
     return -found.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "groups"), [("eo_gap", 2), ("eo_gap", 3), ("eo_max", 2)])
 @pytest.mark.parametrize("level", [0.0, 0.05, 0.2])
 def test_the_limit_is_that_of_all_rules(budget, groups, level):

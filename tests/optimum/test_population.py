@@ -65,6 +65,7 @@ def test_exact_frontier_is_that_of_all_deterministic_predictors(seed: int, shape
     assert float(f.envelope().at(weight @ v)) >= weight @ u - 1e-9  # Step 4: no mixture of all of them is above
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 9, 10, 13])
 def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ def fitted(kind="groups", estimator=None):
     return model.fit(X, y, sensitive_features=names), X, names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["groups", "continuous"])
 @pytest.mark.parametrize("estimator", [None, LinearRegression()])
 def test_what_is_loaded_predicts_bit_for_bit(tmp_path, kind, estimator):
@@ -41,6 +42,7 @@ def test_what_is_loaded_predicts_bit_for_bit(tmp_path, kind, estimator):
     assert not again.randomized
 
 
+@pytest.mark.slow
 def test_the_card_says_what_is_released(tmp_path):
     model, _, _ = fitted()
     sx.Predictor.from_estimator(model).save(tmp_path / "model")

@@ -23,6 +23,7 @@ def evidence(name, seed):
     return rows, lambda _, procedure: Run(procedure, held_out, rows).measured()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [None, 0.9])
 @pytest.mark.parametrize("asked", [0.02, 0.06, 0.15])
 def test_a_rule_promises_what_was_asked_or_names_a_budget_that_succeeds(asked, confidence):

@@ -206,6 +206,7 @@ def test_the_alarm_names_the_label_and_the_group():
     assert "with label yes, group f gets yes in " in str(monitor.report())
 
 
+@pytest.mark.slow
 def test_the_alarm_of_a_gap_is_about_the_rates_of_that_gap():
     """Parity is about decisions whatever the label is; the gap of one label about that label."""
     rng, n = np.random.default_rng(8), 8_000
@@ -426,6 +427,7 @@ def test_a_gap_beyond_the_budget_is_found(groups, times, most):
     assert np.median([_rows_to_alarm(rng, groups, times * 0.05) for _ in range(3)]) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["eo_gap", "tpr_gap", "fpr_gap", "parity_gap"])
 @pytest.mark.parametrize(
     ("streams", "groups", "smallest"),

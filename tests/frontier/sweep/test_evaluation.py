@@ -39,6 +39,7 @@ def test_of_equal_thresholds_the_one_closest_to_one_half():
     assert best_threshold(flat, y, z, 2, 0.0) in (-0.7, 1.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "groups"), [(2, 2), (2, 5), (4, 3)])
 def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
     rng = np.random.default_rng(labels)
