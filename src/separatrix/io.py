@@ -49,8 +49,9 @@ def as_path(place: str | Path, name: str) -> Path:
 def as_folder(place: str | Path, name: str) -> Path:
     """The folder that a caller named to write to: a new one, or one that is there."""
     path = as_path(place, name)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"`{name}` must be a folder, got the file {str(path)!r}. Pass another.")
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"`{name}` must be a folder, and {str(there)!r} is a file. Pass another.")
     return path
 
 

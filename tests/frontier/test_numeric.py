@@ -116,7 +116,9 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     done = run(app, ["select", str(tmp_path / "f"), "--max-violation", "0.5", "--out", model])
     assert done.exit_code == 0, done.output
     done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more[:-1], str(tmp_path / "d.csv")])
-    assert "`out` must be a folder, got the file" in str(done.exception)
+    assert "`out` must be a folder, and " in str(done.exception)
+    done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more[:-1], str(tmp_path / "d.csv" / "below")])
+    assert "d.csv' is a file" in str(done.exception)
     for wrong in (["--criterion", "independence"], ["--backend", "dask"]):
         done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more, *wrong])
         assert "--regression takes --target" in str(done.exception)

@@ -168,11 +168,23 @@ def test_where_nothing_decides_the_next_command_allows_a_constant():
 def test_the_rates_are_those_of_the_budget_of_the_trace():
     """Asked for .1, a user read the rates of .05, which nobody had asked for."""
     levels = [decided(f"EO gap ≤ {level:g}", level, 0.8) for level in (0.2, 0.1, 0.05)]
-    choice = Answer("choice", "group rule", "accuracy", {"eo_gap": 0.1}, note="You need a rule.")
+    choice = replace(levels[1], kind="choice", name="group rule", note="You need a rule.")
     shown = made_up(*levels, choice)
-    assert shown.usual() is levels[1]
+    assert shown.shipped() is shown.usual() is levels[1]
     assert "With an EO gap ≤ 0.1:" in shown.sentence()
     assert "--max-eo-gap 0.1" in shown.command("f")
+
+
+def test_a_rule_for_less_than_the_budget_has_a_row_of_its_own():
+    """The first sentence said a gap of .037; the row under it, solved for all of the budget, said .044."""
+    level = decided("EO gap ≤ 0.1", 0.1, 0.8)
+    tighter = replace(level, kind="choice", name="group rule", promise=level.promise | {"eo_gap": (0.037, 0.01)})
+    shown = made_up(level, tighter)
+    assert shown.shipped() is tighter
+    rows = {row[0]: row for row in shown.table().rows}
+    assert "0.037 ± 0.010" in rows["ships: group rule"]
+    assert "With it: " in shown.sentence()
+    assert "ships" not in str([row[0] for row in made_up(level).table().rows])
 
 
 @pytest.mark.parametrize("name", ["plain", "without the group"])

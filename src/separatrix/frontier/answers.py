@@ -236,8 +236,11 @@ def _chosen(frontier: Frontier) -> Iterator[Answer]:
     asked: dict[str, Any] = {"maximize": request.aim, "budgets": request.budgets}
     try:
         choice = choice_of(frontier, possible, request)
-        promise = _pairs(choice.candidate.promise)
-        yield Answer("choice", choice.candidate.name, promise=promise, note=choice.sentence, **asked)
+        chosen, name = choice.candidate.payload, choice.candidate.name
+        measured = _of_decisions(
+            frontier, "choice", name, chosen.tables, choice.candidate.promise, chosen.squares, **asked
+        )
+        yield replace(measured, note=choice.sentence)
     except InfeasibleError as error:
         yield Answer("choice", "none", note=str(error), **asked)
     if request.criterion != "separation" or not frontier.results.saved:

@@ -44,7 +44,7 @@ from separatrix.frontier.results import (
     secant_price,
     select,
 )
-from separatrix.frontier.shippable import UNCHANGED, Shippable
+from separatrix.frontier.shippable import Shippable
 from separatrix.frontier.store import PointKey, ReferenceCurve
 from separatrix.io import write_whole
 from separatrix.methods import POLICIES
@@ -270,7 +270,7 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
     best = shippable.shipped()
     curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
     # the criteria have a table of their own
-    offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice")]
+    offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice") or a is best]
     return {
         "sentence": shippable.sentence(),
         "explained": shippable.explained(),
@@ -287,10 +287,8 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
 
 
 def _answer(shippable: Shippable, answer: Answer, folder: str, best: Answer) -> dict[str, Any]:
-    """An answer for the page; a plain model that the first sentence ships is one for `select`."""
-    asked, ships = answer, shippable.ships
-    if answer is best and ships is not None and ships.name in UNCHANGED:
-        asked = ships
+    """An answer for the page; what the first sentence ships has the command that the terminal says."""
+    asked = shippable.ships or answer if answer is best else answer
     method = answer.point["method"] if answer.kind in ("trained", "chosen") else "postprocessing"
     return asdict(answer) | {
         "name": shippable.short(answer),

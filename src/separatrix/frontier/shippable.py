@@ -79,10 +79,11 @@ class Shippable:
         return None if self.choice is None or self.choice.name == "none" else self.choice
 
     def shipped(self) -> Answer:
-        """The answer that the first sentence is about: the plain model where it ships as it is."""
-        if self.choice is not None and self.choice.name in UNCHANGED:
-            return self.first("plain", blind=UNCHANGED[self.choice.name])
-        return self.usual() or self.first("plain")
+        """The answer that the first sentence is about: what ships, or where nothing does the usual decisions."""
+        ships, usual = self.ships, self.usual()
+        if ships is None or (usual is not None and usual.promise == ships.promise):
+            return usual or self.first("plain")
+        return self.first("plain", blind=UNCHANGED[ships.name]) if ships.name in UNCHANGED else ships
 
     @property
     def aim(self) -> str:
@@ -131,8 +132,8 @@ class Shippable:
         if best is plain:
             decides = self.choice is not None and self.choice.name == "plain"
             return f"{text} Its accuracy is {accuracy} {always}{'' if decides else '; no budget below it decides'}."
-        condition = "Without it"
-        if best.kind != "plain":
+        condition = {"plain": "Without it", "choice": "With it"}.get(best.kind)
+        if condition is None:
             condition = f"With {({'eo_gap': 'an ', 'violation': ''}).get(next(iter(best.budgets)), 'a ')}{best.name}"
         changed = self._shares(best) if len(self.labels) == 2 else shown(best, "eo_gap")
         return f"{text} {condition}: {changed}, accuracy {accuracy} → {shown(best, 'accuracy')} {always}."
@@ -149,6 +150,7 @@ class Shippable:
         solved = self.of_kind("decisions", blind, self.aim)
         others = self.of_kind("decisions", blind, "utility") if self.aim == "accuracy" else []
         ranked = [(0, a) for a in self.of_kind("plain", blind)]
+        ranked += [(0, a) for a in self.of_kind("choice", blind) if a is self.shipped()]
         ranked += [(0 if a is self.usual(blind) else 4 + i % 2, a) for i, a in enumerate(solved)]
         ranked += [(1, a) for a in self.of_kind("chosen", blind)] + [(2, a) for a in self.of_kind("score", blind)]
         ranked += [(3, a) for a in others[len(others) // 2 :][:1]]
@@ -237,7 +239,7 @@ class Shippable:
         metrics = [m for m in METRICS if any(m in a.promise for a in self.answers)]
         errors = [x for m in metrics for x in (m, f"{m} error")]
         rows = []
-        for a in (a for a in self.answers if a.kind != "choice"):
+        for a in (a for a in self.answers if a.kind != "choice" or a is self.shipped()):
             (budget, level), *_ = a.budgets.items() or [("", None)]
             about = (a.name, a.kind, "no" if a.blind else "yes", a.maximize, budget, level)
             estimates = [x for m in metrics for x in a.promise.get(m, (None, None))]
@@ -270,6 +272,8 @@ class Shippable:
         """Its name, with what must not be overlooked."""
         rule = answer.blind and answer.kind != "plain"
         name = f"blind: {answer.name.replace(' without the group', '')}" if rule else answer.name
+        if answer.kind == "choice":
+            return f"ships: {name}"
         if answer.always is not None and answer.kind != "constant":
             return f"{name}: always {answer.always!r}"
         if answer.kind == "decisions" and answer.maximize != self.aim:
