@@ -353,3 +353,18 @@ def test_rows_without_weight_move_no_quartile_of_a_sensitive_number():
     with pytest.warns(UserWarning, match="are cut at quantiles"):
         fewer = clone(weighted).fit(X[:300], y[:300], sensitive_features=age[:300])
     assert weighted.groups_ == fewer.groups_
+
+
+def test_a_decision_that_is_the_same_for_everybody_is_refused_with_the_smallest_budget_that_decides():
+    """Twenty groups of 30 people, and one positive in ten: only a constant keeps an EO gap of 0.05."""
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 20, 600)
+    y, z = (rng.random(600) < 0.1).astype(int), np.char.add("g", group.astype(str))
+    X = rng.normal(size=(600, 2)) + y[:, None] + 0.3 * rng.normal(size=20)[group][:, None]
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05, cv=2, random_state=0)
+    with pytest.raises(InfeasibleError, match="the same for everybody: always '0'") as refused:
+        model.fit(X, y, sensitive_features=z)
+    assert f"The smallest that decides is EO gap ≤ {refused.value.smallest['eo_gap']:g}" in str(refused.value)
+    model.set_params(max_eo_gap=refused.value.smallest["eo_gap"]).fit(X, y, sensitive_features=z)
+    assert model.choice_ == "group rule"
+    assert "It hardly decides" in model.sentence_

@@ -26,6 +26,7 @@ from separatrix.procedure.candidates import CandidateTable, candidates, choose
 from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Measured, Promise, PromiseTable, Run
 from separatrix.procedure.request import Request
+from separatrix.report.words import hardly_decides
 
 Array = NDArray[np.float64]
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
@@ -290,12 +291,16 @@ class FrontierClassifier(ShippingClassifier):
             assert isinstance(base, CrossFit)
             if name not in runs:
                 runs[name] = Run(procedure, NestedScores.from_out_of_fold(self._fold, base.scores), table)
-            return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
+            if not procedure.budgets:
+                return runs[name].measured()
+            return runs[name].deciding(request, procedure.budgets)  # stricter ones on the same curves
 
         possible = candidates(reasons, measure, table, request)
         choice = choose(possible, request, self._group_words(quoted=False))
         shipped = choice.candidate
-        self.choice_, self.sentence_ = shipped.name, choice.sentence
+        given, rows = (shipped.payload.tables.sum(axes) for axes in ((0, 1, 2), (0, 2, 3)))
+        warning = hardly_decides(given, rows, table.labels)
+        self.choice_, self.sentence_ = shipped.name, f"{choice.sentence} {warning}".rstrip()
         self.promise_ = shipped.promise
         shown = [shipped if candidate.name == shipped.name else candidate for candidate in possible]
         empty: dict[str, Any] = dict.fromkeys(("solve", "contributions", "weight", "payload"))

@@ -133,11 +133,15 @@ class Frontier(Folder):
             )
         return super().scores(LABELS if kind == WITHOUT and not self.reads_group else kind)
 
+    def run(self, kind: str, procedure: Procedure) -> Run:
+        """A procedure around the base model, on the rows of the trace."""
+        return Run(procedure, self.scores(kind), self.table)
+
     def measured(self, kind: str, procedure: Procedure) -> Measured:
         """A procedure around the base model, run on every outer fold and on all rows; once."""
         asked = f"{kind} {procedure}"
         if asked not in self._measured:
-            self._measured[asked] = Run(procedure, self.scores(kind), self.table).measured()
+            self._measured[asked] = self.run(kind, procedure).measured()
         return self._measured[asked]
 
     @property

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
-from separatrix.columns.counting import soft_sums
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.crossfit.base_models import Base
@@ -29,16 +28,14 @@ from separatrix.frontier.trained import Trained, held_out_law
 from separatrix.optimum.rules import DrawnLabel, PlainRule
 from separatrix.predictor.predictor import Branch, Predictor, policy_rule
 from separatrix.procedure.candidates import coin_share
-from separatrix.procedure.procedures import Procedure
 from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.report.words import constant_text, estimate_text, is_constant, majority, recognised, wrapped
+from separatrix.report import words
 
 if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier
 
 Array = NDArray[np.float64]
-_NEARLY = 0.99  # of the decisions: almost the same for everybody
 _ORDER = ("accuracy", "balanced_accuracy", "cost", "auroc", "eo_gap", "violation", "utility")
 
 
@@ -111,7 +108,7 @@ class OperatingPoint:
         """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
         if isinstance(self.measured, Trained) or self.is_score or self.question.confidence is not None:
             return self.tables
-        return shipped(self.frontier, self.measured.procedure, self.measured.rule, self.kind)
+        return self.frontier.run(self.kind, self.measured.procedure).shipped(self.measured.rule)
 
     @cached_property
     def audit(self) -> Audit | None:
@@ -129,7 +126,7 @@ class OperatingPoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest, the card and JSON."""
-        always, share = majority(self.tables, self.frontier.labels)
+        always, share = words.majority(self.tables, self.frontier.labels)
         return {
             "asked": str(self.question),
             "budgets": dict(self.question.budgets),
@@ -141,16 +138,16 @@ class OperatingPoint:
         }
 
     def __str__(self) -> str:
-        lines = wrapped(self.sentence) if self.sentence else []
-        lines += wrapped(f"{self.question}: {self.name}.")
+        lines = words.wrapped(self.sentence) if self.sentence else []
+        lines += words.wrapped(f"{self.question}: {self.name}.")
         for note in self.notes:
-            lines += wrapped(f"! {note}")
+            lines += words.wrapped(f"! {note}")
         if not self.is_score:
             f = self.frontier
-            said = recognised(self.tables.sum(0), f.labels, f.groups, f.sensitive)
-            lines += wrapped(f"Recognised: {said}.")
+            said = words.recognised(self.tables.sum(0), f.labels, f.groups, f.sensitive)
+            lines += words.wrapped(f"Recognised: {said}.")
             if self.coin > 0:
-                lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
+                lines += words.wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
         shown_rows = self._told()
         for name, value, more in shown_rows:
@@ -161,7 +158,7 @@ class OperatingPoint:
 
     def _told(self) -> list[tuple[str, str, str]]:
         """Each promised metric in words, with what to compare it with."""
-        always, share = majority(self.tables, self.frontier.labels)
+        always, share = words.majority(self.tables, self.frontier.labels)
         beside = {"accuracy": f"always {always!r}: {share:.4f}"}
         if self.is_score:
             beside["eo_gap"] = "the largest over all thresholds"
@@ -173,7 +170,7 @@ class OperatingPoint:
         of_criterion = () if kind.name == "separation" else (kind.gap_name, kind.name)
         first, *rest = [name for name in _ORDER if name in self.promise]
         shown = [first, *(name for name in of_criterion if name in self.promise), *rest]
-        return [(label_of(name), estimate_text(name, self.promise[name]), beside.get(name, "")) for name in shown]
+        return [(label_of(name), words.estimate_text(name, self.promise[name]), beside.get(name, "")) for name in shown]
 
     def _repr_html_(self) -> str:
         said = [f"{self.question}: {self.name}.", *(f"! {note}" for note in self.notes)]
@@ -184,13 +181,9 @@ class OperatingPoint:
 def with_warnings(point: OperatingPoint) -> OperatingPoint:
     """The point with a sentence for each part of its decisions that decides nothing."""
     notes, labels = list(point.notes), list(map(str, point.frontier.labels))
-    given = point.decided.sum((0, 1, 2)) / point.decided.sum()
-    often, rows = int(given.argmax()), point.tables.sum((0, 2, 3)) / point.tables.sum()
-    if given[often] > _NEARLY:
-        notes.append(
-            f"It hardly decides: {given[often]:.1%} of all get {labels[often]!r}, and always {labels[often]!r} is "
-            f"right for {rows[often]:.1%}."
-        )
+    rows = point.tables.sum((0, 2, 3)) / point.tables.sum()
+    if said := words.hardly_decides(point.decided.sum((0, 1, 2)), rows, point.frontier.labels):
+        notes.append(said)
     for name, most in point.question.budgets.items():
         promised = point.promise[name]
         if promised.value - promised.error > most:
@@ -198,15 +191,15 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
             notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
     for z, group in enumerate(() if point.is_score else point.frontier.groups):
         counts = point.decided[:, :, [z]]
-        label = is_constant(counts) if counts.sum() > 0 else None
+        label = words.is_constant(counts) if counts.sum() > 0 else None
         if label is not None:
             named = group_name(group, point.frontier.sensitive)
             notes.append(f"Everybody of the group {named!r} gets {labels[label]!r}.")
     parts = () if point.mixture is None else zip(point.mixture.weights, point.mixture.points, strict=True)
     for weight, component in parts:
-        label = is_constant(component.tables)
+        label = words.is_constant(component.tables)
         if label is not None and weight < 1:
-            only = constant_text(labels[label], rows.max())
+            only = words.constant_text(labels[label], rows[label])
             notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
     return replace(point, notes=tuple(notes))
 
@@ -292,10 +285,3 @@ def held_out_audit(frontier: Frontier, tables: NDArray[np.float64], squares: NDA
     if min(tables.shape[-3:-1]) < 2:
         return None
     return Audit.from_table(held_out_table(frontier.labels, frontier.groups, tables.sum(0), squares.sum(0)))
-
-
-def shipped(frontier: Frontier, procedure: Procedure, rule: Any, kind: str) -> Array:
-    """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    rows, (_, scores) = frontier.table, frontier.scores(kind).training(None)
-    law = procedure.law(rule, scores, rows.z)
-    return soft_sums(law, rows.y, rows.z, rows.cells)[0][None]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,16 +29,16 @@ from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
-from separatrix.frontier.operating_point import CERTIFIED, OperatingPoint, shipped, with_warnings
+from separatrix.frontier.operating_point import CERTIFIED, OperatingPoint, with_warnings
 from separatrix.frontier.results import held_out_table
 from separatrix.frontier.trained import Trained, held_out_law, objective_of_tables, trained, trained_points
 from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import Candidate, Choice, candidates, choose, coin_share, contributions
 from separatrix.procedure.procedures import Decisions, Procedure, Scoring
-from separatrix.procedure.promise import Measured, PromiseTable, Run
+from separatrix.procedure.promise import Measured, PromiseTable, same_for_all
 from separatrix.procedure.request import Request
-from separatrix.report.words import budget_text, constant_text, is_constant, majority
+from separatrix.report.words import budget_text, constant_text, is_constant
 from separatrix.statistics.certificates import (
     default_composition,
     folds_eo_gap_bound,
@@ -256,13 +256,13 @@ def _certified(frontier: Frontier, request: Request) -> OperatingPoint:
 
 def rules_of(frontier: Frontier, request: Request) -> list[CertifiedRule]:
     """Rules at shares of the budget, strictest first, with the rows that certify them."""
-    nested = frontier.scores(JOINT if request.blind else LABELS)
+    kind = JOINT if request.blind else LABELS
     aim: Any = request.maximize
     rules = []
     for share in _SHARES:
         budgets = {name: share * most for name, most in request.budgets.items()}
         procedure = Decisions(aim, budgets, blind=request.blind, margin=0.0)
-        run = Run(procedure, nested, frontier.table)
+        run = frontier.run(kind, procedure)
         measured = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
         folds = zip(measured.tables, measured.squares, strict=True)
         held_out = tuple(held_out_table(frontier.labels, frontier.groups, *fold) for fold in folds)
@@ -298,39 +298,12 @@ def _checked(frontier: Frontier, point: OperatingPoint, allow_constant: bool) ->
     label = None if point.is_score else is_constant(point.decided)
     if label is None:
         return with_warnings(point)
-    share = majority(point.tables, frontier.labels)[1]
+    share = float(point.tables[:, label].sum() / point.tables.sum())
     only = constant_text(frontier.labels[label], share)
     if allow_constant:
         return replace(point, notes=(*point.notes, f"This decision is {only}."))
-    smallest = _smallest_that_decides(frontier, point.question)
-    from_here = f" The smallest that decides is {budget_text(smallest)}." if smallest else ""
-    raise InfeasibleError(
-        f"{point.question}: the best decision is {only}. Ask for a larger budget, or pass "
-        f"allow_constant=True (--allow-constant) to ship it.{from_here}",
-        smallest,
-        share,
-    )
-
-
-def _smallest_that_decides(frontier: Frontier, question: Request) -> dict[str, float]:
-    """Budgets, in the proportion asked for, at which a decision is no longer the same for all."""
-    if not question.solvable:
-        return {}
-    procedure, kind = _procedure(question), JOINT if question.blind else LABELS
-    solve = procedure.solver(frontier.scores(kind).training(None)[1], frontier.table)
-
-    def decides(factor: float) -> bool:
-        try:
-            rule = solve({name: most * factor for name, most in question.budgets.items()}, None)
-        except InfeasibleError:
-            return False
-        return is_constant(shipped(frontier, procedure, rule, kind)) is None
-
-    tried = pairwise((1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0))
-    low, high = next((pair for pair in tried if decides(pair[1])), (0.0, 0.0))
-    if not high:
-        return {}
-    for _ in range(5):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if decides(middle) else (middle, high)
-    return {name: most * high for name, most in question.budgets.items()}
+    kind, smallest = JOINT if point.question.blind else LABELS, dict[str, float]()
+    if point.question.solvable:
+        smallest = frontier.run(kind, _procedure(point.question)).smallest_that_decides()
+    or_pass = ", or pass allow_constant=True (--allow-constant) to ship it"
+    raise same_for_all(point.question, only, share, smallest, or_pass)

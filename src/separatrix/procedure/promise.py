@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule
 from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver, decision_sums, refusal
 from separatrix.report.table import Table
+from separatrix.report.words import budget_text, constant_text, is_constant
 from separatrix.statistics.unseen import Promise, unseen
 
 __all__ = ["Measured", "Promise", "PromiseTable", "Run"]
@@ -171,10 +173,48 @@ class Run:
             used[first] = max(used[first], measured.rule.expected)
         return used
 
+    def deciding(self, question: object, budgets: Budgets) -> Measured:
+        """The same, refused where what ships is the same for everybody.
+
+        Args:
+            question: what was asked for, for the sentence.
+            budgets: instead of the procedure's own levels.
+        """
+        measured = self.measured(budgets)
+        label = is_constant(self.shipped(measured.rule))
+        if label is None:
+            return measured
+        share = float(np.average(self.rows.y == label, weights=self.rows.weights))
+        only = constant_text(self.rows.labels[label], share)
+        raise same_for_all(question, only, share, self.smallest_that_decides())
+
     def measured_fold(self, k: int) -> Measured:
         """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
         fold = self._tested(k, self.procedure.budgets, None)
         return self._measured(fold.rule, [fold])
+
+    def shipped(self, rule: Any) -> Array:
+        """Counts (1, y, z, u) of a rule on the unseen scores of all rows."""
+        law = self.procedure.law(rule, self.scores.training(None)[1], self.rows.z)
+        return decision_sums(law, self.rows, self.rows.weights)[0][None]
+
+    def smallest_that_decides(self) -> dict[str, float]:
+        """Budgets, in the proportion asked for, whose rule is not the same for everybody; none where none is known."""
+        budgets = self.procedure.budgets
+
+        def decides(factor: float) -> bool:
+            try:
+                rule = self._solver(None)({name: most * factor for name, most in budgets.items()}, None)
+            except InfeasibleError:
+                return False
+            return is_constant(self.shipped(rule)) is None
+
+        tried = pairwise((1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0))
+        low, high = next((pair for pair in tried if decides(pair[1])), (0.0, 0.0))
+        for _ in range(5):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if decides(middle) else (middle, high)
+        return {name: most * high for name, most in budgets.items() if high}
 
     def _on_all(self, budgets: Budgets) -> Measured:
         rule = self._solver(None)(budgets, None)
@@ -214,6 +254,23 @@ class Run:
                 laws[fold.places] = fold.law
         eased = sum(fold.eased for fold in folds)
         return Measured(procedure, rule, tables, squares, self.rows.groups, eased, laws)
+
+
+def same_for_all(question: object, only: str, share: float, smallest: Budgets, otherwise: str = "") -> InfeasibleError:
+    """The refusal of a decision that is the same for everybody.
+
+    Args:
+        question: what was asked for.
+        only, share: what the decision is, and how often it is right.
+        smallest: the smallest budgets that decide, where they are known.
+        otherwise: what else to do than to ask for a larger budget.
+    """
+    from_here = f" The smallest that decides is {budget_text(smallest)}." if smallest else ""
+    return InfeasibleError(
+        f"{question}: the best decision is {only}. Ask for a larger budget{otherwise}.{from_here}",
+        dict(smallest),
+        share,
+    )
 
 
 class _Fold(NamedTuple):
