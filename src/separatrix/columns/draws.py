@@ -43,16 +43,18 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-RandomState = int | None | Unset
+Seed = int | Unset | None
+Ids = ArrayLike | None
+Salt = str | bytes | None
 
 
 def uniforms(
     n: int,
     purposes: Sequence[str] = ("branch", "label"),
     *,
-    random_state: RandomState = UNSET,
-    ids: ArrayLike | None = None,
-    salt: str | bytes | None = None,
+    random_state: Seed = UNSET,
+    ids: Ids = None,
+    salt: Salt = None,
     model: bytes = b"",
     first: int = 0,
 ) -> NDArray[np.float64]:
@@ -101,7 +103,7 @@ def drawn(law: NDArray[np.float64], coin: NDArray[np.float64]) -> NDArray[np.int
     return np.asarray((np.cumsum(law, axis=1)[:, :-1] <= coin[:, None]).sum(1), dtype=np.intp)
 
 
-def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None) -> None:
+def check_sources(random_state: Seed, ids: Any, salt: Salt) -> None:
     """Refuse draws that nobody asked for, or that were asked for in two ways."""
     if ids is None and salt is not None:
         raise InputError("`salt` is for `ids`: pass one identity per row as well.")

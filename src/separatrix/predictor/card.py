@@ -51,11 +51,7 @@ def text(predictor: Predictor) -> str:
             lines.append("- trained by: {}, λ = {}".format(*_trained(branch)))
         lines.append(f"- decision: {_decision(predictor, branch)}")
     coin = "yes; use `ids` and a secret `salt` in production" if predictor.randomized else "no"
-    lines += [
-        *_axes(predictor),
-        f"- uses the group to predict: {_escape(_column(predictor)) if predictor.uses_groups else 'no'}",
-        f"- throws a coin: {coin}",
-    ]
+    lines += [*_axes(predictor), f"- throws a coin: {coin}"]
     if predictor.randomized:
         bound = predictor.key_id or "none; bind one with `predictor.with_key(salt)`"
         lines.append(f"- key id of the secret: {bound}")
@@ -80,7 +76,7 @@ def text(predictor: Predictor) -> str:
 
 
 def _axes(predictor: Predictor) -> list[str]:
-    """What is predicted, and for whom."""
+    """What is predicted, for whom, and whether it reads the group."""
     columns = predictor.grouping.columns if predictor.grouping else ()
     groups = _names([group_name(group, columns) for group in predictor.groups])
     if not predictor.groups and predictor.uses_groups:
@@ -88,14 +84,10 @@ def _axes(predictor: Predictor) -> list[str]:
     labels = f"labels: {_names(predictor.labels)}"
     if predictor.is_value:
         labels = f"released values: {', '.join(f'{value:.5g}' for value in predictor.labels)}"
-    return [f"- {labels}", f"- groups: {groups}"]
-
-
-def _column(predictor: Predictor) -> str:
-    """That a prediction reads the group, and from which column where that is known."""
-    columns = predictor.grouping.columns if predictor.grouping else ()
-    known = columns and not columns[0].startswith("sensitive_features")
-    return f"yes, the column {' & '.join(columns)}" if known else "yes"
+    reads = "yes" if predictor.uses_groups else "no"
+    if columns and predictor.uses_groups and not columns[0].startswith("sensitive_features"):
+        reads = f"yes, the column {_escape(' & '.join(columns))}"
+    return [f"- {labels}", f"- groups: {groups}", f"- uses the group to predict: {reads}"]
 
 
 def _with_errors(value: Any) -> Any:

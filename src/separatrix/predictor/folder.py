@@ -118,10 +118,11 @@ def rule_arrays(predictor: Predictor) -> dict[str, NDArray[Any]]:
 
 def _core(predictor: Predictor, models: Sequence[str]) -> dict[str, Any]:
     prepared, grouping = predictor.preprocessing, predictor.grouping
-    branches = []
-    for file, branch, weight in zip(models, predictor.branches, predictor.weights, strict=True):
-        entry = {"base": file, "rule": branch.rule.kind, "weight": float(weight)}
-        branches.append(entry | {name: getattr(branch.base, name) for name in BASE})
+    branches = [
+        {"base": file, "rule": branch.rule.kind, "weight": float(weight)}
+        | {name: getattr(branch.base, name) for name in BASE}
+        for file, branch, weight in zip(models, predictor.branches, predictor.weights, strict=True)
+    ]
     return {
         "labels": _levels(predictor.labels),
         "groups": _levels(predictor.groups),
@@ -170,9 +171,7 @@ def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Pat
 
     target = folder.absolute()
     if target.exists() and not (target / MANIFEST).is_file():
-        raise InputError(
-            f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove it first."
-        )
+        raise InputError(f"{str(folder)!r} exists and is not a saved predictor. Pass another, or remove it first.")
     if any(branch.base.model is None for branch in predictor.branches):
         raise InputError("This predictor reads bare scores and has no model to save.")
     with whole_folder(folder) as temporary:
@@ -209,10 +208,8 @@ def read(folder: OpenFolder, verify_key: Key | None = None) -> tuple[dict[str, A
     """The manifest, without its checksum, and the bytes of every file that it lists."""
     place, present = folder.path, {*folder.names}
     if MANIFEST not in present:
-        raise DataError(
-            f"{str(place)!r} is not a saved predictor: it has no {MANIFEST}. Pass a folder that "
-            "`separatrix select` or `Predictor.save` wrote."
-        )
+        advice = "Pass a folder that `separatrix select` or `Predictor.save` wrote."
+        raise DataError(f"{str(place)!r} is not a saved predictor: it has no {MANIFEST}. {advice}")
     text = folder.read(MANIFEST, _LARGEST)
     if verify_key is not None:
         signature = folder.read(SIGNATURE, 1_000) if SIGNATURE in present else None
@@ -220,17 +217,13 @@ def read(folder: OpenFolder, verify_key: Key | None = None) -> tuple[dict[str, A
     manifest = _parsed(text, place / MANIFEST)
     listed = manifest["files"]
     for name in sorted(present - {*listed, MANIFEST, SIGNATURE}):
-        raise DataError(
-            f"{str(place)!r} holds {name!r}, which its manifest does not list. Remove it if you trust the rest."
-        )
+        raise DataError(f"{str(place)!r} holds {name!r}, which its manifest does not list. Remove it.")
     for name in sorted(listed.keys() - present):
         raise DataError(f"{place / name} is missing. Load another copy of the model.")
     files = {name: folder.read(name, entry["bytes"]) for name, entry in listed.items()}
     for name, content in files.items():
         if listed[name] != _file_entry(content):
-            raise DataError(
-                f"{place / name} was cut or changed: its checksum does not match the manifest. Load another copy."
-            )
+            raise DataError(f"{place / name} was cut or changed: its checksum does not match. Load another copy.")
     return manifest, files
 
 
@@ -246,10 +239,8 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
     if manifest["format"] != FORMAT:
         newer = manifest["format"] > FORMAT
         which, advice = ("a newer", "Upgrade") if newer else ("an older", "Select")
-        raise DataError(
-            f"{str(path.parent)!r} was saved in format {manifest['format']} by {which} separatrix; "
-            f"this one reads {FORMAT}. {advice} and save it again."
-        )
+        saved = f"{str(path.parent)!r} was saved in format {manifest['format']} by {which} separatrix"
+        raise DataError(f"{saved}; this one reads {FORMAT}. {advice} and save it again.")
     if not strict or manifest.pop("checksum", None) != _checksum(manifest):
         raise DataError(f"{path} was changed after it was written: its checksum does not match. Load another copy.")
     listed = manifest.get("files")
@@ -285,9 +276,8 @@ def _verify(text: bytes, signature: bytes | None, key: Key, folder: Path) -> Non
     try:
         public.verify(bytes.fromhex(signature.decode("ascii")), _PURPOSE + text)
     except (ValueError, import_module("cryptography.exceptions").InvalidSignature) as error:
-        raise DataError(
-            f"{str(folder)!r} was not signed by the owner of this key, or changed afterwards. It is not loaded."
-        ) from error
+        signed = "was not signed by the owner of this key, or changed afterwards"
+        raise DataError(f"{str(folder)!r} {signed}. It is not loaded.") from error
 
 
 def _read_key(key: Key, kind: str) -> Any:
@@ -304,9 +294,7 @@ def _read_key(key: Key, kind: str) -> Any:
     with suppress(ValueError, TypeError):  # no PEM, or one with a password
         loaded = getattr(pem, f"load_pem_{kind}_key")(text, **options)
     if not isinstance(loaded, wanted):
-        purpose, command = _KEYS[kind]
-        raise InputError(
-            f"The {purpose} key must be an Ed25519 {kind} key in PEM, without a password: `openssl "
-            f"{command}` makes one; got {'none' if loaded is None else type(loaded).__name__}."
-        )
+        (purpose, command), got = _KEYS[kind], "none" if loaded is None else type(loaded).__name__
+        wanted = f"an Ed25519 {kind} key in PEM, without a password"
+        raise InputError(f"The {purpose} key must be {wanted}: `openssl {command}` makes one; got {got}.")
     return loaded

@@ -38,45 +38,41 @@ _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
 _ANY, _PADDED = ("losses", "kernels"), ("thresholds",)  # may hold NaN; may hold ±inf
 _RATIO, _SMALL = 100, 1 << 24  # a sparse matrix may unpack to so many times its size, or to 16 MB
 _BOOSTER = "lightgbm.basic.Booster"
-_TYPE, _FUNCTION = ("TypeNode",), ("FunctionNode",)
-_KERNELS = "sklearn.gaussian_process.kernels."
-_SELECTION = "sklearn.feature_selection._univariate_selection."
+_VARYING = {"__id__", "file", "protocol", "_skops_version"}  # of a node, from one save to the next
 
-# Types that load without `trusted` beyond skops' own, each with its loaders. Those of scikit-learn
+# Types that load without `trusted` beyond skops' own: by loader and module. Those of scikit-learn
 # hold values and no code; `compiled` checks what the trees among them point at.
-_KNOWN = {
-    "numpy.dtype": ("DTypeNode",),
-    "numpy.number": _TYPE,
-    "builtins.object": _TYPE,  # a dtype that a column selector asks for
-    "collections.OrderedDict": ("DictNode", "TypeNode"),
-    "functools.partial": ("PartialNode",),  # of a function that is itself looked at
-    "scipy.sparse._csr.csr_matrix": ("SparseMatrixNode",),
-    "scipy.sparse._csr.csr_array": ("SparseMatrixNode",),
-    "sklearn.utils._bunch.Bunch": ("DictNode", "TypeNode"),  # the parts of an ensemble, by name
-    "sklearn.utils.validation.check_array": _FUNCTION,
-    **{_SELECTION + name: _FUNCTION for name in ("chi2", "f_classif", "f_regression")},
-    "sklearn.tree._tree.Tree": ("TreeNode",),
-    **dict.fromkeys(
-        (
-            "sklearn.calibration._CalibratedClassifier",
-            "sklearn.calibration._SigmoidCalibration",
-            "sklearn.compose._column_transformer.make_column_selector",
-            "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-            "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-            "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-            "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-            *(_KERNELS + name for name in ("ConstantKernel", "Product", "RBF", "Sum", "Matern")),
-            _KERNELS + "WhiteKernel",
-            *(f"lightgbm.{name}" for name in ("sklearn.LGBMClassifier", "sklearn.LGBMRegressor")),
-            _BOOSTER,
-            *(f"xgboost.sklearn.XGB{name}" for name in ("Classifier", "Regressor")),
-            *(f"xgboost.sklearn.XGBRF{name}" for name in ("Classifier", "Regressor")),
-            "xgboost.core.Booster",
-            *(f"catboost.core.CatBoost{name}" for name in ("Classifier", "Regressor")),
-        ),
-        ("ObjectNode",),
-    ),
+_LOADERS = {
+    "ObjectNode": {
+        "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration",
+        "sklearn.compose._column_transformer": "make_column_selector",
+        "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+        "sklearn.gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+        "sklearn.gaussian_process.kernels": "ConstantKernel Matern Product RBF Sum WhiteKernel",
+        "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+        "lightgbm.sklearn": "LGBMClassifier LGBMRegressor",
+        "lightgbm.basic": "Booster",
+        "xgboost.sklearn": "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor",
+        "xgboost.core": "Booster",
+        "catboost.core": "CatBoostClassifier CatBoostRegressor",
+    },
+    "FunctionNode": {
+        "sklearn.utils.validation": "check_array",
+        "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression",
+    },
+    "TypeNode": {"numpy": "number", "builtins": "object"},  # a dtype that a column selector asks for
+    "DTypeNode": {"numpy": "dtype"},
+    "PartialNode": {"functools": "partial"},  # of a function that is itself looked at
+    "SparseMatrixNode": {"scipy.sparse._csr": "csr_matrix csr_array"},
+    "TreeNode": {"sklearn.tree._tree": "Tree"},
 }
+_KNOWN: dict[str, tuple[str, ...]] = {
+    f"{module}.{name}": (loader,)
+    for loader, modules in _LOADERS.items()
+    for module, names in modules.items()
+    for name in names.split()
+}
+_KNOWN |= dict.fromkeys(("collections.OrderedDict", "sklearn.utils._bunch.Bunch"), ("DictNode", "TypeNode"))
 
 
 def model_bytes(model: Any, method: str = "") -> bytes:
@@ -123,13 +119,12 @@ def model_digest(content: bytes) -> str:
     """
     try:
         kind, parts = _opened(content)
-        if kind == "safetensors":
-            return hashlib.sha256(content).hexdigest()
+        if kind == "skops":
+            return _digest(json.loads(parts["schema.json"]), parts, {}).hex()
         if kind == "joint":
             about = hashlib.sha256(parts[_ABOUT]).hexdigest()
-            each = [about, *(model_digest(parts[name]) for name in _MODELS)]
-            return hashlib.sha256("\n".join(each).encode()).hexdigest()
-        return _digest(json.loads(parts["schema.json"]), parts, {}).hex()
+            content = "\n".join([about, *(model_digest(parts[name]) for name in _MODELS)]).encode()
+        return hashlib.sha256(content).hexdigest()
     except DataError:
         raise
     except Exception as error:  # a damaged zip raises many kinds
@@ -209,9 +204,7 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[A
     for name, array in arrays.items():
         if array.dtype.name not in _DTYPES:
             raise ValueError(f"the array {name!r} has the type {array.dtype}")
-        if array.dtype.kind != "f" or name.endswith(_ANY):
-            continue
-        good = np.isfinite(array) | (np.isinf(array) & name.endswith(_PADDED))
+        good = np.isfinite(array) | (np.isinf(array) & name.endswith(_PADDED)) | name.endswith(_ANY)
         if not good.all():
             raise ValueError(f"the array {name!r} holds a value that is not finite")
     return arrays
@@ -235,16 +228,11 @@ def _skops_bytes(model: Any) -> bytes:
     try:
         content = bytes(skops.dumps(model))
     except TypeError as error:
-        raise InputError(
-            f"{type(model).__name__} cannot be saved without pickle: {error}. Remove that "
-            "attribute, or use another model."
-        ) from error
+        which = f"{type(model).__name__} cannot be saved without pickle: {error}"
+        raise InputError(f"{which}. Remove that attribute, or use another model.") from error
     types = skops.get_untrusted_types(data=content)
     if ours := [name for name in types if name.startswith("separatrix.")]:
-        raise InputError(
-            f"{ours[0]} is kept as arrays and cannot be saved inside a {type(model).__name__}. Pass "
-            "it on its own, or use a classifier of scikit-learn there."
-        )
+        raise InputError(f"{ours[0]} cannot be saved inside a {type(model).__name__}: pass it on its own.")
     return content
 
 
@@ -253,12 +241,9 @@ def _from_skops(content: bytes, parts: Mapping[str, bytes], trusted: Sequence[st
 
     known = {**_KNOWN, **dict.fromkeys(trusted)}  # what the caller knows has any loader
     _check_nodes(parts, known)
-    unknown = [name for name in skops.get_untrusted_types(data=content) if name not in known]
-    if unknown:
-        raise DataError(
-            f"{source} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
-            "loaded. If you know them, pass them in `trusted=[...]`."
-        )
+    if unknown := [name for name in skops.get_untrusted_types(data=content) if name not in known]:
+        which = f"{source} holds types that are not trusted: {', '.join(unknown[:5])}"
+        raise DataError(f"{which}. Nothing was loaded. If you know them, pass them in `trusted=[...]`.")
     model = skops.loads(content, trusted=sorted(known))
     if wrong := unsound(model):
         raise DataError(f"{source} holds {wrong}. It is not used.")
@@ -296,10 +281,7 @@ def _opened(content: bytes) -> tuple[str, dict[str, bytes]]:
         entries = archive.infolist()
         for entry in entries:
             if entry.compress_type != ZIP_STORED or entry.file_size != entry.compress_size:
-                raise ValueError(
-                    f"{entry.filename!r} is compressed, {entry.compress_size:,} bytes for "
-                    f"{entry.file_size:,}; a model is kept uncompressed"
-                )
+                raise ValueError(f"{entry.filename!r} is compressed; a model is kept uncompressed")
         if sum(entry.file_size for entry in entries) > len(content):
             raise ValueError("its parts overlap")
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -312,25 +294,22 @@ def _opened(content: bytes) -> tuple[str, dict[str, bytes]]:
 
 
 def _digest(node: Any, parts: Mapping[str, bytes], ids: dict[Any, bytes]) -> bytes:
-    whole = hashlib.sha256()
+    whole, of_skops = b"", False
     if isinstance(node, Mapping):
-        file = node.get("file") if "__loader__" in node else None
-        if isinstance(file, str):
-            whole.update(_content_digest(file, parts[file]))
-        left_out = {"__id__", "file", "protocol", "_skops_version"} if "__loader__" in node else ()
-        for name in sorted(set(node) - set(left_out)):
-            whole.update(json.dumps(name).encode() + _digest(node[name], parts, ids))
-        digest = b"{" + whole.digest()
-        # skops takes the first of two nodes with one id: the second would show us something else
-        if "__id__" in left_out and ids.setdefault(node.get("__id__", digest), digest) != digest:
-            raise ValueError(f"two different nodes have the id {node['__id__']!r}")
-        return digest
-    if isinstance(node, list):
-        for child in node:
-            whole.update(_digest(child, parts, ids))
-        return b"[" + whole.digest()
-    whole.update(json.dumps(node).encode())
-    return b"=" + whole.digest()
+        of_skops, kind = "__loader__" in node, b"{"
+        if of_skops and isinstance(file := node.get("file"), str):
+            whole += _content_digest(file, parts[file])
+        for name in sorted(set(node) - (_VARYING if of_skops else set())):
+            whole += json.dumps(name).encode() + _digest(node[name], parts, ids)
+    elif isinstance(node, list):
+        kind, whole = b"[", b"".join(_digest(child, parts, ids) for child in node)
+    else:
+        kind, whole = b"=", json.dumps(node).encode()
+    digest = kind + hashlib.sha256(whole).digest()
+    # skops takes the first of two nodes with one id: the second would show us something else
+    if of_skops and ids.setdefault(node.get("__id__", digest), digest) != digest:
+        raise ValueError(f"two different nodes have the id {node['__id__']!r}")
+    return digest
 
 
 def _content_digest(name: str, content: bytes) -> bytes:
@@ -349,12 +328,10 @@ def _content_digest(name: str, content: bytes) -> bytes:
 
 def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
     """Every node of a schema."""
-    if isinstance(value, dict):
-        if "__class__" in value or "__loader__" in value:
-            yield value
-        value = list(value.values())
-    if isinstance(value, list):
-        for child in value:
+    if isinstance(value, dict) and ("__class__" in value or "__loader__" in value):
+        yield value
+    if isinstance(value, dict | list):
+        for child in value.values() if isinstance(value, dict) else value:
             yield from _nodes(child)
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +22,26 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
+from separatrix.columns.draws import UNSET, Ids, Salt, Seed, drawn, key_id, uniforms
 from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
 from separatrix.columns.groups import Grouping, from_plain, group_codes
 from separatrix.columns.values import Coded, Levels, as_levels, check_lengths, listed, objects
 from separatrix.core.counts import CountTable
 from separatrix.crossfit.base_models import Base, without_columns
 from separatrix.datasets import Preprocessing
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.errors import DataError, InputError
 from separatrix.io import as_path, read_whole
 from separatrix.methods import POLICIES
 from separatrix.nn.networks import Networks
-from separatrix.optimum.rules import (
-    BlindRule,
-    DrawnLabel,
-    HardMixture,
-    OneThreshold,
-    PlainRule,
-    Rule,
-    Score,
-    SoftmaxChannel,
-    ThresholdChannel,
-)
+from separatrix.optimum import rules
+from separatrix.optimum.rules import DrawnLabel, OneThreshold, PlainRule, Rule, Score
 from separatrix.optimum.scores.align import AlignedScore, attribute
 from separatrix.optimum.scores.blind_scores import BlindScore
 from separatrix.optimum.scores.separated import SeparatedScore
 from separatrix.predictor import decision_log
+from separatrix.predictor import folder as on_disk
 from separatrix.predictor.decision_log import Drawn
-from separatrix.predictor.folder import (
-    BASE,
-    MANIFEST,
-    Content,
-    Key,
-    check_manifest,
-    manifest_of,
-    read,
-    rule_arrays,
-    save,
-)  # fmt: skip
+from separatrix.predictor.folder import Content, Key
 from separatrix.predictor.models import checked_arrays, model_from_bytes
 
 Array = NDArray[np.float64]
@@ -66,12 +49,11 @@ Codes = NDArray[Any]
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
 
 
-# the rules that a predictor may hold, by their names in its folder
 _KINDS: tuple[type[Rule], ...] = (
-    PlainRule, OneThreshold, DrawnLabel, ThresholdChannel, SoftmaxChannel, HardMixture, BlindRule,
-    SeparatedScore, BlindScore, AlignedScore,
+    PlainRule, OneThreshold, DrawnLabel, rules.ThresholdChannel, rules.SoftmaxChannel, rules.HardMixture,
+    rules.BlindRule, SeparatedScore, BlindScore, AlignedScore,
 )  # fmt: skip
-RULES: dict[str, type[Rule]] = {rule.kind: rule for rule in _KINDS}
+RULES = {rule.kind: rule for rule in _KINDS}  # those that a predictor may hold, by their names in its folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +76,9 @@ class Branch:
     def law(self, scores: Array, z: Codes | None) -> Array:
         """P(U = u | x, z), array (n, U): zeros and ones where no coin is thrown."""
         law = self.rule.law(scores, self._groups(z))
-        # a solver leaves its last digits in levels of zero and one
-        return np.eye(law.shape[1])[law.argmax(1)] if self._decides else law
+        if self.rule.certain and not isinstance(self.rule, Score):
+            return np.eye(law.shape[1])[law.argmax(1)]  # a solver leaves its last digits in levels of zero and one
+        return law
 
     def drawn(self, scores: Array, z: Codes | None, coin: Array) -> Array:
         """The score (n,), of a rule that is one, for given coins (n,)."""
@@ -115,11 +98,11 @@ class Branch:
         """
         self.base.check(labels)
         self.rule.check()
-        base, z = self.base, np.arange(max(groups, 1))  # a blind rule may not know any group
-        known = z if self.uses_groups else None
+        base, n = self.base, max(groups, 1)  # a blind rule may not know any group
+        z = np.arange(n) if self.uses_groups else None
         shape: dict[str, tuple[int, ...]] = {"value": (), "joint": (labels, groups)}
         values = shape.get(base.reads, (labels,))
-        scores = np.full((len(z), *values), 1.0 / np.prod(values))
+        scores = np.full((n, *values), 1.0 / np.prod(values))
         if isinstance(base.model, Networks):
             if width not in (None, base.model.width):
                 raise ValueError(f"`X` must have the {base.model.width} columns of training")
@@ -128,16 +111,12 @@ class Branch:
             return  # only the rows themselves say how many columns they have
         if base.method:
             with np.errstate(all="ignore"):
-                scores = base.scores(np.zeros((len(z), width)), known, (labels, groups))
-        law = self.law(scores, known)
-        if law.shape != (len(z), law.shape[-1] if isinstance(self.rule, Score) else labels):
+                scores = base.scores(np.zeros((n, width)), z, (labels, groups))
+        law = self.law(scores, z)
+        if law.shape != (n, law.shape[-1] if isinstance(self.rule, Score) else labels):
             raise ValueError(f"its law has the shape {law.shape} for {labels} labels")
         if not np.isfinite(law).all() or (law < 0).any() or abs(law.sum(1) - 1.0).max() > 1e-4:
             raise ValueError("its posteriors are no probabilities")
-
-    @property
-    def _decides(self) -> bool:
-        return self.rule.certain and not isinstance(self.rule, Score)
 
     def _groups(self, z: Codes | None) -> Any:
         """The groups of codes as the rule names them; numbers of a numeric attribute stay."""
@@ -176,10 +155,8 @@ class Predictor:
         w = np.asarray(self.weights, dtype=np.float64)
         one_each = len(self.branches) > 0 and w.shape == (len(self.branches),)
         if not (one_each and (w >= 0).all() and abs(w.sum() - 1.0) <= 1e-9):
-            raise InputError(
-                "`weights` must be one non-negative number per branch and sum to one, got "
-                f"{self.weights} for {len(self.branches)} branches."
-            )
+            which = f"{self.weights} for {len(self.branches)} branches"
+            raise InputError(f"`weights` must be one non-negative number per branch and sum to one, got {which}.")
         if self.is_score and (len(self.branches) > 1 or len(self.labels) != 2):
             raise InputError("A score has one branch and is for two labels.")
 
@@ -193,13 +170,9 @@ class Predictor:
             features: names of the columns of a classifier that takes a matrix, if rows come as
                 frames or files. By default rows reach the classifier as they are.
         """
-        made = getattr(model, "to_predictor", None)
-        if made is None:
-            raise InputError(
-                "`model` must be a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or "
-                f"SeparationClassifier, got {type(model).__name__}."
-            )
-        return made(features)
+        if not hasattr(model, "to_predictor"):
+            raise InputError(f"`model` must be a fitted estimator of separatrix, got {type(model).__name__}.")
+        return model.to_predictor(features)
 
     @property
     def is_score(self) -> bool:
@@ -215,9 +188,8 @@ class Predictor:
         """What it predicts, for whom and by which rule; the model card has the rest."""
         columns = self.grouping.columns if self.grouping else ()
         group = f", reads the group {' & '.join(columns)}".rstrip() if self.uses_groups else ""
-        rules = " or ".join(dict.fromkeys(branch.rule.kind.replace("_", " ") for branch in self.branches))
-        coin = ", with a coin" if self.randomized else ""
-        return f"<Predictor of {listed(self.labels)}: {rules}{group}{coin}>"
+        kinds = " or ".join(dict.fromkeys(branch.rule.kind.replace("_", " ") for branch in self.branches))
+        return f"<Predictor of {listed(self.labels)}: {kinds}{group}{', with a coin' * self.randomized}>"
 
     @property
     def uses_groups(self) -> bool:
@@ -245,13 +217,7 @@ class Predictor:
         return self.laws(self.scores(rows, z), z)
 
     def predict_proba(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        *,
-        random_state: int | Unset | None = UNSET,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, X: Any, sensitive_features: Any = None, *, random_state: Seed = UNSET, ids: Ids = None, salt: Salt = None
     ) -> Array:
         """P(U = u | x, z), (n, K): the distribution before the branch and the label are drawn.
 
@@ -263,13 +229,7 @@ class Predictor:
         return self._mean(self.branch_proba(X, sensitive_features))
 
     def score(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        *,
-        random_state: int | Unset | None = UNSET,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, X: Any, sensitive_features: Any = None, *, random_state: Seed = UNSET, ids: Ids = None, salt: Salt = None
     ) -> Array:
         """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
         if not self.is_score:
@@ -281,9 +241,9 @@ class Predictor:
         X: Any,
         sensitive_features: Any = None,
         *,
-        random_state: int | Unset | None = UNSET,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        random_state: Seed = UNSET,
+        ids: Ids = None,
+        salt: Salt = None,
         return_branch: bool = False,
         log: str | Path | None = None,
     ) -> Any:
@@ -325,9 +285,8 @@ class Predictor:
         q = self.laws(scores, z)
         law = q[branch, np.arange(len(branch))]
         chosen = drawn(law, thrown[:, 1]) if self.randomized else law.argmax(1)
-        said = None
-        if len(scores) == 1 and not self.is_value:
-            said = scores[0].sum(-1) if scores[0].ndim == 3 else scores[0]
+        joint = scores[0].ndim == 3
+        said = None if len(scores) > 1 or self.is_value else scores[0].sum(-1) if joint else scores[0]
         return Drawn(thrown, chosen, names[chosen], branch, self._mean(q), said)
 
     def scores(self, rows: Any, z: Codes | None) -> list[Array]:
@@ -360,10 +319,8 @@ class Predictor:
             return np.zeros((n, 2))
         salt = draws.get("salt")
         if self.key_id is not None and salt is not None and key_id(salt) != self.key_id:
-            raise InputError(
-                f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
-                "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
-            )
+            hint = "Pass that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
+            raise InputError(f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. {hint}")
         value = "level" if self.is_score else "label"
         purposes = ("branch", value) if len(self.branches) > 1 else (value,)
         model = b"" if draws.get("ids") is None else bytes.fromhex(self.model_hash)
@@ -380,13 +337,7 @@ class Predictor:
         return replace(self, key_id=key_id(salt))
 
     def replay(
-        self,
-        log: str | Path,
-        X: Any = None,
-        sensitive_features: Any = None,
-        *,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, log: str | Path, X: Any = None, sensitive_features: Any = None, *, ids: Ids = None, salt: Salt = None
     ) -> int:
         """Compare a decision log with this model; the first difference is a `DataError`.
 
@@ -410,22 +361,16 @@ class Predictor:
         one branch the predictions are the labels themselves.
         """
         if self.is_value:
-            raise InputError(
-                "This predictor predicts a number, which has no table of labels: audit its "
-                "predictions with `audit_regression(y, u, ...)`."
-            )
+            raise InputError("This predictor predicts a number, which has no table: audit it with `audit_regression`.")
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
         z = self.group_codes(X, sensitive_features, len(posterior))
         codes = as_levels(y, "y").places(self.labels, "y")
         check_lengths({"X": posterior, "y": codes})
-        shape = (len(self.labels), len(self.groups))
-        counts, moments = soft_sums(posterior, codes, z, shape)
-        names: Levels = self.labels
-        if len(self.branches) > 1:
-            names = tuple((b, label) for b in range(len(self.branches)) for label in self.labels)
-        table = CountTable(counts, self.labels, self.groups, names, len(codes), moments)
-        return table.simplest()
+        counts, moments = soft_sums(posterior, codes, z, (len(self.labels), len(self.groups)))
+        names: Levels = tuple(product(range(len(self.branches)), self.labels))
+        names = names if len(self.branches) > 1 else self.labels
+        return CountTable(counts, self.labels, self.groups, names, len(codes), moments).simplest()
 
     def seen(self, X: Any, sensitive_features: Any = None) -> tuple[Any, Codes | None]:
         """What the models take: rows, and codes of the groups where they are needed."""
@@ -453,19 +398,16 @@ class Predictor:
 
         Of a numeric attribute, which has no groups, the numbers.
         """
-        if sensitive_features is None:
-            if self.grouping is None:
-                known = f"group of every row: pass `sensitive_features` ({listed(self.groups)})"
-                number = "number of every row, a sensitive attribute: pass `sensitive_features`"
-                raise InputError(f"A prediction needs the {known if self.groups else number}.")
-            if not self.groups:
-                return attribute(raw_columns(X, self.grouping.columns), n)
-            return self.grouping.codes(X)
+        grouping, given = self.grouping, sensitive_features
+        if given is None and grouping is None:
+            known = f"group of every row: pass `sensitive_features` ({listed(self.groups)})"
+            number = "number of every row, a sensitive attribute: pass `sensitive_features`"
+            raise InputError(f"A prediction needs the {known if self.groups else number}.")
         if not self.groups:
-            return attribute(sensitive_features, n)
-        if self.grouping is not None:
-            return self.grouping.codes_of(sensitive_features, n)
-        return group_codes(sensitive_features, self.groups, n, "sensitive_features")
+            return attribute(raw_columns(X, grouping.columns) if given is None and grouping else given, n)
+        if grouping is None:
+            return group_codes(given, self.groups, n, "sensitive_features")
+        return grouping.codes(X) if given is None else grouping.codes_of(given, n)
 
     def _check(self) -> None:
         """Refuse, with a `ValueError`, parts of a file that do not fit together."""
@@ -490,7 +432,7 @@ class Predictor:
             folder: new, or an older predictor that is replaced.
             sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
         """
-        return save(self, as_path(folder, "folder"), sign_key)
+        return on_disk.save(self, as_path(folder, "folder"), sign_key)
 
 
 def policy_rule(policy: str, labels: int, threshold: float = np.nan) -> Rule:
@@ -520,16 +462,12 @@ def load(folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | N
         verify_key: Ed25519 public key in PEM (file or bytes): refuse what its owner did not sign.
     """
     place = as_path(folder, "folder")
-    manifest, files = read_whole(place, lambda opened: read(opened, verify_key))
+    manifest, files = read_whole(place, lambda opened: on_disk.read(opened, verify_key))
     try:
         return _loaded(place, manifest, files, trusted)
-    except (DataError, MissingExtraError):
-        raise
-    except (
-        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
-    ) as error:  # fmt: skip
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = str(error).rstrip(".") or type(error).__name__
-        raise DataError(f"{place / MANIFEST} does not describe a predictor: {reason}.") from error
+        raise DataError(f"{place / on_disk.MANIFEST} does not describe a predictor: {reason}.") from error
 
 
 def _loaded(place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str]) -> Predictor:
@@ -540,28 +478,23 @@ def _loaded(place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]
     for i, entry in enumerate(manifest["branches"]):
         name, start = entry["base"], f"branch{i}."
         model = model_from_bytes(files[name], trusted, str(place / name))
-        about = {field: entry[field] for field in BASE}
-        held = {key: array for key, array in content.arrays.items() if key.startswith(start)}
-        arrays = checked_arrays({key.removeprefix(start): array for key, array in held.items()})
-        rule = RULES[entry["rule"]].from_arrays(groups, arrays)
-        branches.append(Branch(Base(model, **about | {"left_out": (*entry["left_out"],)}), rule))
+        about = {field: entry[field] for field in on_disk.BASE} | {"left_out": (*entry["left_out"],)}
+        held = {key.removeprefix(start): array for key, array in content.arrays.items() if key.startswith(start)}
+        rule = RULES[entry["rule"]].from_arrays(groups, checked_arrays(held))
+        branches.append(Branch(Base(model, **about), rule))
+    weights = tuple(float(entry["weight"]) for entry in manifest["branches"])
     prepared, grouping = manifest["preprocessing"], manifest["grouping"]
-    predictor = Predictor(
-        labels=labels,
-        groups=groups,
-        branches=tuple(branches),
-        weights=tuple(float(entry["weight"]) for entry in manifest["branches"]),
-        preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
-        features=tuple(manifest["features"]),
-        grouping=None if grouping is None else Grouping.from_dict(grouping),
-        about=dict(manifest["about"]),
-        key_id=manifest["key_id"],
+    raw = (
+        None if prepared is None else Preprocessing.from_dict(prepared),
+        tuple(manifest["features"]),
+        None if grouping is None else Grouping.from_dict(grouping),
     )
+    predictor = Predictor(labels, groups, (*branches,), weights, *raw, dict(manifest["about"]), manifest["key_id"])
     predictor._check()
-    if unknown := content.arrays.keys() - rule_arrays(predictor).keys():
+    if unknown := content.arrays.keys() - on_disk.rule_arrays(predictor).keys():
         raise ValueError(f"the array {min(unknown)!r} belongs to no branch")
-    expected = manifest_of(predictor, content, files, manifest["packages"])
-    check_manifest(manifest, expected)
+    expected = on_disk.manifest_of(predictor, content, files, manifest["packages"])
+    on_disk.check_manifest(manifest, expected)
     # of these bytes, whatever a later skops would write
     predictor.__dict__["model_hash"] = expected["model"]
     return predictor
