@@ -37,7 +37,7 @@ def measured(channel: SoftmaxChannel, p: np.ndarray, y: np.ndarray, z: np.ndarra
     """
     assert channel.prior is not None
     theta = np.concatenate([channel.weight, channel.bias[..., None]], axis=2).ravel()
-    return _Problem(balanced(p, channel.prior[z]), y, z, None, 1.0).measure(theta)
+    return _Problem(balanced(p, channel.prior[z]), y, z, np.ones(len(p)), 1.0).measure(theta)
 
 
 @pytest.mark.parametrize(("labels", "groups"), [(2, 2), (3, 4)])
@@ -184,7 +184,7 @@ def test_an_audit_of_n_rows_sees_v_and_the_sampling_error() -> None:
     the error counts.
     """
     rng = np.random.default_rng(3)
-    problem = _Problem(*rows(60_000, rng, 3, 2), None, 1.0)
+    problem = _Problem(*rows(60_000, rng, 3, 2), np.ones(60_000), 1.0)
     theta = problem.start(3.0)
     weight, bias = problem.split(theta)
     channel = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(3), (2, 1, 1)))

@@ -1,4 +1,7 @@
-"""Small numerics that several rooms need: bisection, quantiles, ratios, folds, the best partition of a line."""
+"""Small numerics that several rooms need: bisection, quantiles, ratios, folds, the best partition of a line.
+
+And the names of their arrays: numbers; whole numbers, such as codes and places; yes or no.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from numpy.typing import NDArray
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 def bisect(
@@ -73,7 +78,7 @@ def midpoints(length: NDArray[Any]) -> Array:
     return np.asarray(np.cumsum(length, axis=-1) - 0.5 * length)
 
 
-def rows_by_code(codes: NDArray[Any], n: int) -> list[NDArray[np.intp]]:
+def rows_by_code(codes: NDArray[Any], n: int) -> list[Index]:
     """The rows of each of the codes 0 … n − 1, in their order.
 
     >>> rows_by_code(np.array([1, 0, 1]), 3)
@@ -83,7 +88,7 @@ def rows_by_code(codes: NDArray[Any], n: int) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(codes, minlength=n))[:-1])
 
 
-def best_partition(gain: NDArray[np.float64], parts: int) -> NDArray[np.intp]:
+def best_partition(gain: Array, parts: int) -> Index:
     """Where to cut 0 … n into `parts` segments with the largest sum of gains.
 
     Args:
@@ -121,7 +126,7 @@ def weighted_quantiles(values: Array, weight: Array, shares: Array) -> Array:
     return np.asarray(values[order][np.minimum(place, len(order) - 1)])
 
 
-def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> Index:
     """The part of each row, 0 … parts − 1, as rows of each cell are dealt out in turn.
 
     Rows are shuffled, sorted by cell and dealt out. So the parts' sizes differ by at most one, a
@@ -137,9 +142,7 @@ def dealt(cell: NDArray[Any], parts: int, rng: np.random.Generator) -> NDArray[n
     return turn
 
 
-def stratified_folds(
-    cell: NDArray[np.intp], n_folds: int, seed: int | None, units: NDArray[Any] | None = None
-) -> NDArray[np.intp]:
+def stratified_folds(cell: Index, n_folds: int, seed: int | None, units: NDArray[Any] | None = None) -> Index:
     """The fold of each row: dealt out by cell, the folds in any order; see `datasets.folds`."""
     if units is not None:
         _, first, unit = np.unique(units, return_index=True, return_inverse=True)

@@ -27,13 +27,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
-from separatrix.core.numerics import effective_rows, weighted_quantiles
+from separatrix.core.numerics import Array, Index, effective_rows, weighted_quantiles
 from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
-Array = NDArray[np.float64]
 _ATOMS = 200  # of the pooled curve
 _MIDDLES = (np.arange(_ATOMS) + 0.5) / _ATOMS
 _CAUTION = 2.0  # standard errors by which groups are taken to differ more than they seem to
@@ -55,13 +53,13 @@ class ScoreTable:
     """
 
     score: Array
-    y: NDArray[np.intp]
-    z: NDArray[np.intp]
-    entry: NDArray[np.intp]
+    y: Index
+    z: Index
+    entry: Index
     weight: Array
 
     @classmethod
-    def from_rows(cls, scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array) -> ScoreTable:
+    def from_rows(cls, scores: Array, y: Index, z: Index, weight: Array) -> ScoreTable:
         """One entry for each row; from 200,000 rows on, two (labels) for a block of neighbours."""
         if len(y) <= _MANY_ROWS:
             order = np.lexsort((-scores, z))
@@ -172,7 +170,7 @@ def group_curves_borrowing(
     return GroupCurves(tuple(curves), mass, rows, borrowed)
 
 
-def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) -> Array:
+def _pseudo_rows(score: Array, z: Index, weight: Array, rows: Array) -> Array:
     """m of each group (groups,), from the rows of one label."""
     total = np.bincount(z, weight, len(rows))
     q, occurs = np.zeros(len(rows)), total > 0

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.numerics import effective_rows, effective_size, rows_by_code
+from separatrix.core.numerics import Array, Index, effective_rows, effective_size, rows_by_code
 
-Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
 _ATOMS = 2_000  # rows that are borrowed from
 
@@ -136,7 +135,7 @@ class BlindRows(BlindLaw):
         y, z: codes of the labels and of the groups.
     """
 
-    def __init__(self, q: Array, weight: Array, y: NDArray[np.intp], z: NDArray[np.intp]) -> None:
+    def __init__(self, q: Array, weight: Array, y: Index, z: Index) -> None:
         self.joint, self.cell = q, y * q.shape[2] + z
         super().__init__(q, weight)
 
@@ -149,7 +148,7 @@ class BlindRows(BlindLaw):
         return np.asarray(np.bincount(self.cell[rows], self.weight[rows], self.q.shape[1]), dtype=float)
 
 
-def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
+def best_priced(q: Array, priced: Array) -> Index:
     """argmax_u ⟨W_u, q⟩ of each row of q (n, labels · groups), for W (U, labels, groups).
 
     Solvers and rules share it: near a tie the order of additions decides.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from separatrix.columns.counting import score_histogram
 from separatrix.columns.features import as_numbers
@@ -32,6 +32,7 @@ from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.measures import BUDGETS, CRITERIA, METRICS, budget_for, budget_named
 from separatrix.core.numbers import as_floats, not_negative, one_number, whole_number
+from separatrix.core.numerics import Array
 from separatrix.errors import InputError
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.column_generation import ColumnSolver
@@ -46,7 +47,6 @@ from separatrix.report.words import WIDTH, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 _SHOWN = 9  # rows of the table
 _ENGINE_BINS, _ENGINE_SPAN = 4096, (0.0, 1.0)
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows

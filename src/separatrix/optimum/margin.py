@@ -27,18 +27,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
 from separatrix.core.measures import budget_named
+from separatrix.core.numerics import Array
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import _MANY_ROWS, GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 
-Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
 RATES_ONLY = ("separation", "equal_opportunity")
 _RESAMPLES, _FEWER = 20, 8

@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
 from separatrix.core.information import rates_utility
 from separatrix.core.measures import BUDGETS, OBJECTIVES, Metric, criterion_named
 from separatrix.core.numbers import one_number
+from separatrix.core.numerics import Array
 from separatrix.errors import InputError
 
-Array = NDArray[np.float64]
 PerGroup = float | Mapping[Hashable, float]
 
 

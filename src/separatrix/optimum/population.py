@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
-from separatrix.core.numerics import quotient
+from separatrix.core.numerics import Array, Index, quotient
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.limit import Limit
@@ -42,8 +42,6 @@ __all__ = [
     "u_x",
 ]
 
-Array = NDArray[np.float64]
-Map = NDArray[np.intp]
 MAX_PREDICTORS = 1 << 22
 _ZERO = 1e-12  # nats: below this a quantity that is zero in theory counts as zero
 _PRIVATE = 2e-5  # nats between the private curve and its upper bound
@@ -73,7 +71,7 @@ class ExactFrontier:
 
     violation: Array
     utility: Array
-    predictors: Map | None
+    predictors: Index | None
     u_x: float
     u_xz: float
     deterministic: bool
@@ -148,7 +146,7 @@ def predictor_point(p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
-def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> NDArray[np.float64]:
+def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> Array:
     """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u), equal for all z."""
     p = _law(p_xyz)
     q = _channel(p, f, None)

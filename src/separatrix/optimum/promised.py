@@ -30,14 +30,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_counts
 from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
 from separatrix.core.measures import BUDGETS, budget_named
 from separatrix.core.numbers import one_number
-from separatrix.core.numerics import effective_size
+from separatrix.core.numerics import Array, Index, effective_size
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.law import BlindRows
@@ -48,7 +47,6 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel, check_joint
 
-Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _MANY_LABELS = ("eo_gap", "violation")  # budgets of rules for more than two
 _DRAWS = 200
@@ -83,8 +81,8 @@ class Promises:
     def __init__(
         self,
         scores: Array,
-        y: NDArray[np.intp],
-        z: NDArray[np.intp],
+        y: Index,
+        z: Index,
         weight: Array,
         groups: Levels,
         *,
@@ -261,8 +259,8 @@ class BlindPromises:
     def __init__(
         self,
         q: Array,
-        y: NDArray[np.intp],
-        z: NDArray[np.intp],
+        y: Index,
+        z: Index,
         weight: Array,
         groups: Levels,
         *,

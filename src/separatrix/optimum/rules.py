@@ -24,17 +24,17 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
+from separatrix.core.numerics import Array, Index
 from separatrix.errors import InputError
 from separatrix.optimum.law import best_priced
 from separatrix.optimum.objectives import Cost
 
-Array = NDArray[np.float64]
 _EXACT = 1e-9
 
 
@@ -130,7 +130,7 @@ class Solver(Protocol):
         """Levels from the strictest to what the best rule without a budget uses."""
 
 
-def rising(values: Array, upper: Array) -> tuple[NDArray[np.intp], Array]:
+def rising(values: Array, upper: Array) -> tuple[Index, Array]:
     """Values and bounds of rising budgets, repaired: a stricter rule serves every looser budget.
 
     Args:
@@ -446,7 +446,7 @@ def check_joint(q: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
     return joint
 
 
-def _rows(scores: ArrayLike, sensitive_features: Any, groups: Levels, labels: int) -> tuple[Array, NDArray[np.intp]]:
+def _rows(scores: ArrayLike, sensitive_features: Any, groups: Levels, labels: int) -> tuple[Array, Index]:
     """Posteriors with one column per fitted label, and the codes of the groups."""
     p = check_posteriors(scores, "scores")
     if p.shape[1] != labels:

@@ -8,15 +8,13 @@ the accuracy of decisions and of the area under a score's ROC curve.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, gammainccinv, kl_div, logit, ndtri, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import accuracy, violation_ceiling
-from separatrix.core.numerics import bisect, effective_rows, midpoints, quotient
+from separatrix.core.numerics import Array, Mask, bisect, effective_rows, midpoints, quotient
 from separatrix.core.score_tables import ScoreTable, largest_gap
 
-Array = NDArray[np.float64]
 _STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
 # ∫ min(1, 2 exp(−2x²)) dx: the most that √n sup|F̂ − F| is on average
 _MEAN_DEVIATION = 0.8883
@@ -111,7 +109,7 @@ def chernoff_end(mean: Array, budget: Array, end: float) -> Array:
     """The end of {μ : kl(mean, μ) ≤ budget} towards 0 or 1, for means of variables in [0, 1]."""
     rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
 
-    def inside(mu: Array) -> NDArray[np.bool_]:
+    def inside(mu: Array) -> Mask:
         return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu) <= budget
 
     # the outer end: rounding may only widen
@@ -123,7 +121,7 @@ def _best_reference(low: Array, high: Array, share: Array) -> Array:
     weight = share[:, :, None]
     total = weight.sum(1)
 
-    def falling(q: Array) -> NDArray[np.bool_]:
+    def falling(q: Array) -> Mask:
         worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)
         return np.asarray((weight * worst).sum(1) > q * total)  # derivative Σ w (1 − p/q) below 0
 

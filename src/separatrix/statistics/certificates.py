@@ -27,19 +27,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import chndtr, gammaincinv
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information, violation_ceiling
 from separatrix.core.numbers import as_floats, one_number, one_of, whole_number
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, bisect
 from separatrix.errors import InputError
 from separatrix.statistics import bounds, exponent
 from separatrix.statistics.gaps import eo_gap_bound
 from separatrix.statistics.inference import noise
 
-Array = NDArray[np.float64]
 GUARANTEES = {"finite-sample": "holds for any number of rows", "large-sample": "holds for large samples"}
 COMPOSITIONS = {
     "observed": "for people with the observed shares of labels and groups",

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, Criterion
+from separatrix.core.numerics import Mask
 from separatrix.statistics import gaps, inference, shuffling
 
 
@@ -127,7 +127,7 @@ def _views(table: CountTable, view: CountTable, criterion: Criterion) -> list[tu
     return views
 
 
-def _gap(view: CountTable, confidence: float, random_state: int, covarying: int, groups: NDArray[np.bool_]) -> Gap:
+def _gap(view: CountTable, confidence: float, random_state: int, covarying: int, groups: Mask) -> Gap:
     """The gap of a view, and its interval; `groups` are those with rows in the whole table."""
     if view.counts.sum() <= 0:  # a prediction that nobody gets
         return Gap(None, 0.0, (0.0, 1.0))

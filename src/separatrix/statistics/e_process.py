@@ -37,14 +37,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, polygamma, rel_entr, xlogy
 
 from separatrix.core.information import conditional_mutual_information, law
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Index, Mask, bisect
 from separatrix.errors import InputError
 
-Array = NDArray[np.float64]
 _TIMES = (10.0, 4.0, 2.0)  # multiples of the budget that the bets are made for
 _SHARES = (0.43, 0.33, 0.24)  # of the evidence
 _NOTHING, _FAR = 0.20, 0.03  # π of no bet and of Dir(½)
@@ -80,7 +79,7 @@ class Alternatives:
     shares: Array
     spread: Array
     tilts: Array
-    tilted: NDArray[np.intp]
+    tilted: Index
 
     @classmethod
     def from_reference(cls, reference: Array, budget: float) -> Alternatives:
@@ -155,7 +154,7 @@ def _log_sum(terms: Array) -> Array:
     return np.asarray(top + np.log(np.exp(terms - top[..., None]).sum(-1)))
 
 
-def _contrasts(n: Array, size: Array) -> tuple[Array, NDArray[np.intp]]:
+def _contrasts(n: Array, size: Array) -> tuple[Array, Index]:
     """Tilts of one group against the others, at one prediction, of each size and sign."""
     labels, groups, predictions = n.shape
     pairs = [
@@ -289,7 +288,7 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
     # Dir(½): the regret against the best fixed rate is within a constant of the least possible
     mixture = gammaln(both + 0.5).sum(-1) - 2 * gammaln(0.5) - gammaln(both.sum(-1) + 1.0)
 
-    def inside(p: Array) -> NDArray[np.bool_]:
+    def inside(p: Array) -> Mask:
         return np.asarray(mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) <= limit)
 
     centre = np.where(mass > 0, n / np.where(mass > 0, mass, 1.0), 0.5)

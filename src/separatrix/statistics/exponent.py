@@ -17,16 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import lambertw, ndtri, rel_entr, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Mask, bisect
 from separatrix.statistics.bounds import chernoff_end
 from separatrix.statistics.inference import ceiling
 
-Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
 _SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried
 _HALVINGS = 50
@@ -270,7 +268,7 @@ def spread(least: float, most: Array, prices: Array) -> Array:
 def fewest(share: Array, budget: Array) -> Array:
     """The smallest x with D(x‖share) ≤ budget: a mean of rows is below it with e^{−n budget}."""
 
-    def inside(x: Array) -> NDArray[np.bool_]:
+    def inside(x: Array) -> Mask:
         return np.asarray(rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget)
 
     return bisect(inside, share, np.zeros_like(share), _HALVINGS)[1]

@@ -33,14 +33,13 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from separatrix.core.information import gaps_by_label
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Mask, bisect
 from separatrix.statistics.e_process import rate_sequences
 
-Array = NDArray[np.float64]
 GAPS = {
     "eo_gap": "equalized-odds gap", "tpr_gap": "true-positive-rate gap",
     "fpr_gap": "false-positive-rate gap", "parity_gap": "parity gap",
@@ -146,7 +145,7 @@ class GapEvidence:
             p = rows / (np.exp(log_mu)[:, None] * c) - 1.0 / slope
             return np.where(used, np.clip(p, low, high), 0.0)
 
-        def beyond(log_mu: Array) -> NDArray[np.bool_]:
+        def beyond(log_mu: Array) -> Mask:
             return np.asarray((self.contrasts * null(log_mu)).sum(1) > self.allowed)
 
         # just beyond the null, which makes E smaller

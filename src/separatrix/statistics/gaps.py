@@ -10,16 +10,15 @@ estimate leaves it out, and the bound lets it be anything from 0 to 1.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_rates, eo_gap
-from separatrix.core.numerics import effective_rows
+from separatrix.core.numerics import Array, Mask, effective_rows
 from separatrix.statistics.bounds import clopper_pearson, rate_intervals
 from separatrix.statistics.shuffling import shuffled_tables
 
-Array = NDArray[np.float64]
 _LIMITS_SHARE = 0.02  # of the error, for the limits of the rates in the variances
 _TRIES = 48  # prices of variance in the largest limit over tuples
 _DRAWS = 400
@@ -27,10 +26,7 @@ _CELLS = 40_000_000  # numbers drawn at most
 
 
 def eo_gap_bound(
-    table: CountTable,
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    groups: NDArray[np.bool_] | None = None,
+    table: CountTable, confidence: float = 0.95, guarantee: str = "finite-sample", groups: Mask | None = None
 ) -> float:
     r"""Upper bound on the equalized-odds gap that does not pay for the number of groups.
 
@@ -93,7 +89,7 @@ def eo_gap_bound(
 
 
 def eo_gap_interval(
-    table: CountTable, confidence: float = 0.95, random_state: int = 0, groups: NDArray[np.bool_] | None = None
+    table: CountTable, confidence: float = 0.95, random_state: int = 0, groups: Mask | None = None
 ) -> tuple[float, float]:
     r"""Large-sample interval of the equalized-odds gap.
 
@@ -225,7 +221,7 @@ def _widest_noise(counts: Array, draws: int, rng: np.random.Generator) -> Array:
     return high.max(1) - low.min(1)
 
 
-def unseen_cells(counts: Array, groups: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+def unseen_cells(counts: Array, groups: Mask | None = None) -> Mask:
     """Which cells (y, z) have no rows although their label and their group have some.
 
     >>> unseen_cells(np.array([[[3.0, 1.0], [2.0, 2.0]], [[1.0, 1.0], [0.0, 0.0]]])).tolist()
@@ -235,7 +231,7 @@ def unseen_cells(counts: Array, groups: NDArray[np.bool_] | None = None) -> NDAr
     return ~seen & seen.any(1, keepdims=True) & (seen.any(0) if groups is None else groups)
 
 
-def _with_unseen(distance: Array, rates: Array, unseen: NDArray[np.bool_]) -> Array:
+def _with_unseen(distance: Array, rates: Array, unseen: Mask) -> Array:
     """The largest distance that an unseen rate can have from each of the others: it is 0 or 1."""
     if rates.shape[2] > 2:  # all its rows may get what the other group never does
         return np.where(unseen[:, :, None] | unseen[:, None], 1.0, distance)

@@ -26,14 +26,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chndtr, gammainc, gammaincc, gammaincinv, gammaln, ndtri, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, law, violation_gradient
-from separatrix.core.numerics import bisect, quotient
+from separatrix.core.numerics import Array, Mask, bisect, quotient
 
-Array = NDArray[np.float64]
 # fitted rows of a cell below which v̂ − bias is not trustworthy (`benchmarks.simulations`)
 MIN_FITTED = 5.0
 MIN_COUNTED = 1.0  # the same for the upper limit of hard labels, which counts the cells that occur
@@ -273,7 +271,7 @@ def fitted_rows(table: CountTable) -> Array:
     return np.asarray(rows[(fitted > 0) & several[:, None, None]])
 
 
-def _biases(counts: Array, squares: Array, weights: Array, v: Array, cells: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _biases(counts: Array, squares: Array, weights: Array, v: Array, cells: Mask) -> tuple[Array, Array]:
     """Bias of v̂ at v = 0 and at the data, from these cells."""
     null_bias = bias = _bias(counts, squares, weights, np.zeros(()), cells)
     # the cell means are shrunk towards separation by the share of v̂ that is bias
@@ -282,7 +280,7 @@ def _biases(counts: Array, squares: Array, weights: Array, v: Array, cells: NDAr
     return null_bias, bias
 
 
-def _bias(counts: Array, squares: Array, weights: Array, signal: Array, cells: NDArray[np.bool_]) -> Array:
+def _bias(counts: Array, squares: Array, weights: Array, signal: Array, cells: Mask) -> Array:
     """Bias of v̂; `signal` 0 is separation, 1 the data.
 
     Args:

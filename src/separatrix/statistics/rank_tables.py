@@ -15,18 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from separatrix.core.conditional_cmi import block_parts
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.numerics import midpoints
+from separatrix.core.numerics import Array, Index, midpoints
 from separatrix.statistics import inference
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 _PARTS = 4  # stretches of a block: what changes inside a block is seen between them
 _COARSE = 4  # bins of ranks that are compared between the stretches
 _SMALL = 60  # rows below which a group does not make the bins coarser
@@ -42,7 +39,7 @@ class Resolution:
     ranks: int
 
 
-def resolution_of(rows: int, groups: NDArray[np.intp] | None = None) -> Resolution:
+def resolution_of(rows: int, groups: Index | None = None) -> Resolution:
     """Bands and bins for so many rows: finer as they grow, coarser where a group is small.
 
     Args:
@@ -77,27 +74,27 @@ class RankTable:
     """
 
     y: Array
-    block: Codes
+    block: Index
     rank: Array
-    attribute: Codes | Array
+    attribute: Index | Array
     shape: Resolution
     weight: Array | None = None
     lines: tuple[bool, bool] = (False, False)
 
     @cached_property
-    def group(self) -> Codes:
+    def group(self) -> Index:
         """The code of each row's group, or of the bin of Ŵ."""
         return self._bins(self.attribute, self.shape.groups)
 
     @cached_property
-    def band(self) -> Codes:
+    def band(self) -> Index:
         """Of each row: blocks are joined to bands with about as many rows each."""
         rows = np.bincount(self.block)
         place = np.minimum(midpoints(rows) / rows.sum() * self.shape.bands, self.shape.bands - 1).astype(np.intp)
         return np.unique(place, return_inverse=True)[1][self.block]
 
     @cached_property
-    def counted(self) -> Codes:
+    def counted(self) -> Index:
         """The group that each row counts for: one with few rows in a band joins the next larger.
 
         Joining groups is data processing, so the bound stays one.
@@ -172,29 +169,29 @@ class RankTable:
         return float(chdtrc(freedom, statistic)) if freedom else 1.0
 
     @cached_property
-    def _stretch(self) -> Codes:
+    def _stretch(self) -> Index:
         return block_parts(self.y, self.block, _PARTS)
 
     @staticmethod
-    def _bins(values: Codes | Array, k: int) -> Codes:
+    def _bins(values: Index | Array, k: int) -> Index:
         """The bins of ranks; codes are their own."""
         ranks = values.dtype.kind == "f"
         return np.asarray(values * k if ranks else values).astype(np.intp)
 
-    def _ranks_inside(self, ranks: Codes | Array, line: bool) -> float:
+    def _ranks_inside(self, ranks: Index | Array, line: bool) -> float:
         """I(ranks; Y | C), from the ranks in a few bins in the stretches of the blocks."""
         dependence = self._inside(self._stretch, _PARTS, self._bins(ranks, _COARSE))
         # residuals are uncorrelated with y: a line took one degree of freedom from its block
         stretches = np.bincount(np.unique(self.block * _PARTS + self._stretch) // _PARTS)
         return dependence + (0.5 * float((stretches > 1).sum()) / len(self.y) if line else 0.0)
 
-    def _inside(self, group: Codes, groups: int, value: Codes) -> float:
+    def _inside(self, group: Index, groups: int, value: Index) -> float:
         table = self._count(self.block, group, groups, value)
         dependence = float(conditional_mutual_information(table.counts))
         dependence -= inference.noise(table).null_bias  # the term is near 0
         return dependence if abs(dependence) > 1e-15 else 0.0
 
-    def _count(self, label: Codes, group: Codes, groups: int, value: Codes) -> CountTable:
+    def _count(self, label: Index, group: Index, groups: int, value: Index) -> CountTable:
         shape = _levels(label), groups, _levels(value)
         codes = [label, group, value]
         counts, moments = crosstab(codes, shape, self.weight), None
@@ -230,5 +227,5 @@ def _shuffled_form(counts: Array, squares: Array) -> tuple[float, int]:
     return float(((vectors.T @ t)[full] ** 2 / values[full]).sum()), int(full.sum())
 
 
-def _levels(codes: Codes) -> int:
+def _levels(codes: Index) -> int:
     return int(codes.max()) + 1

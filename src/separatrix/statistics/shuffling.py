@@ -8,14 +8,13 @@ any shuffle reaches is a real one.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
+from separatrix.core.numerics import Array
 from separatrix.statistics import inference
 
-Array = NDArray[np.float64]
 _CELLS, _DRAWS = 2_000_000, 200  # numbers drawn at most, and tables, for the floor of v
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
 

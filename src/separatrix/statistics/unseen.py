@@ -31,15 +31,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from separatrix.core.information import eo_gap
 from separatrix.core.measures import METRICS
-from separatrix.core.numerics import quotient
+from separatrix.core.numerics import Array, quotient
 from separatrix.core.score_tables import IN_BINS
 
-Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
 _DRAWS = 400
 _WIDER = 1.2  # the spread of draws around rates that are estimates themselves; see the simulations

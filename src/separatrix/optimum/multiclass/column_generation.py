@@ -32,11 +32,10 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.measures import BUDGETS, Metric, budget_named
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Mask, bisect
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
 from separatrix.optimum.objectives import Value, gains_of
@@ -44,7 +43,6 @@ from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.linear_programme import least_cost
 from separatrix.optimum.rules import BlindRule, HardMixture, Rule, Solution
 
-Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
 _CUTS = 60  # of the violation, for one mixture
 _MET = 1e-6  # of the range of the gains: cuts and violation have met
@@ -105,7 +103,7 @@ class DifferenceBudget:
         spent = float(np.maximum(-(mu @ on_auxiliary), 0.0).sum() + mu @ right)
         return Mixture(weights / weights.sum(), (mu @ self.on_rates).reshape(self.shape), spent)
 
-    def _ranges(self, cells: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    def _ranges(self, cells: Mask) -> tuple[Array, Array, Array]:
         """Two decisions: the rates of U = 1 between lo_y and hi_y; TV_y is hi_y − lo_y."""
         labels = len(cells)
         y, z = np.nonzero(cells)
@@ -116,7 +114,7 @@ class DifferenceBudget:
         share = np.hstack([-np.eye(labels), np.eye(labels)])
         return rates.reshape(2 * n, -1), auxiliary.reshape(2 * n, -1), share
 
-    def _pairs(self, cells: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    def _pairs(self, cells: Mask) -> tuple[Array, Array, Array]:
         """More decisions: positive parts d of the differences of each pair, and widths t_y."""
         labels, outputs = len(cells), self.shape[2]
         pairs = [(y, *ab) for y in range(labels) for ab in combinations(np.flatnonzero(cells[y]), 2)]

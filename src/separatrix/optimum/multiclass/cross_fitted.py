@@ -20,15 +20,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.numerics import effective_size
+from separatrix.core.numerics import Array, Index, effective_size
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 from separatrix.optimum.objectives import gains_of
 
-Array = NDArray[np.float64]
 _FACTORS = (0.3, 1.0, 3.0)  # c
 _BORROWED = (30.0, 300.0)  # pseudo-rows of a group
 
@@ -37,8 +35,8 @@ class _Rows(NamedTuple):
     """Rows that a rule is fitted to, or seen on."""
 
     p: Array
-    y: NDArray[np.intp]
-    z: NDArray[np.intp]
+    y: Index
+    z: Index
     weight: Array
 
 
@@ -61,9 +59,7 @@ class LabelRules:
     (True, True)
     """
 
-    def __init__(
-        self, p: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array, n_groups: int, maximize: Any
-    ) -> None:
+    def __init__(self, p: Array, y: Index, z: Index, weight: Array, n_groups: int, maximize: Any) -> None:
         self.rows, self.groups = _Rows(p, y, z, weight), n_groups
         self.gains = gains_of(maximize, weight @ p / weight.sum())
         half = _halves(y, z)
@@ -125,7 +121,7 @@ class LabelRules:
         return point
 
 
-def _halves(y: NDArray[np.intp], z: NDArray[np.intp]) -> NDArray[np.intp]:
+def _halves(y: Index, z: Index) -> Index:
     """The half of each row; rows of a cell (y, z) are spread evenly."""
     order = np.random.default_rng(0).permutation(len(y))
     order = order[np.lexsort((z[order], y[order]))]

@@ -25,17 +25,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, bisect
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.objectives import gains_of
 from separatrix.optimum.rules import SoftmaxChannel, Solution
 
-Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
 _BOUND_GAP = 1e-5  # bound and value this close, in the range of the gains, are good enough
 _EVALUATIONS = 300  # at each temperature, for fixed gains

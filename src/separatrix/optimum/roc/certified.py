@@ -27,14 +27,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from separatrix.core.information import rates_utility
+from separatrix.core.numerics import Array, Index
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.regions import ParityRegions, Regions
 
-Array = NDArray[np.float64]
 _DIRECTIONS = 400  # support directions of one vertex; what is left shows in the upper bound
 # each halves the angle at every corner that is still too high; what is left shows in the upper
 # bound
@@ -264,14 +263,14 @@ class _Search:
             self._add_angles(*map(np.array, zip(*angles, strict=True)))
         return bool(places or angles)
 
-    def _add_angles(self, which: NDArray[np.intp], angle: Array) -> None:
+    def _add_angles(self, which: Index, angle: Array) -> None:
         """Add the half-planes of these normals, and the points that touch them."""
         direction = np.stack([-np.cos(angle), np.sin(angle)], axis=1) / self.regions.prior
         price = np.broadcast_to(direction[:, None], (len(angle), *self.regions.mass.shape))
         x, value = best_linear(self.regions, price, self.levels[which], _LINE_GAP * self.tolerance)
         self._add(which, x, angle, value)
 
-    def _add_places(self, which: NDArray[np.intp], place: Array) -> None:
+    def _add_places(self, which: Index, place: Array) -> None:
         """Add the half-planes and points of places (τ, log ρ) in the plane of ξ."""
         xi, x = self._project(place)
         mean = np.clip(self.regions.mean(x), 1e-300, 1.0 - 2.0**-53)
@@ -281,7 +280,7 @@ class _Search:
         value = (self.regions.bound(kappa, x) + self.levels[which]) / length
         self._add(which, x, np.arctan2(normal[:, 1], -normal[:, 0]), value, place)
 
-    def _add(self, which: NDArray[np.intp], x: Array, angle: Array, value: Array, place: Array | None = None) -> None:
+    def _add(self, which: Index, x: Array, angle: Array, value: Array, place: Array | None = None) -> None:
         """Note half-planes, and the points where they are within the level and the best so far."""
         point, utility = self.regions.overall(x), _utility(self.regions, x)
         within = self.regions.violation(x) <= self.levels[which]

@@ -19,12 +19,11 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.measures import budget_named
-from separatrix.core.numerics import rows_by_code
+from separatrix.core.numerics import Array, Index, rows_by_code
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Value
 from separatrix.optimum.roc.certified import certified_curve
@@ -34,7 +33,6 @@ from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import Solution, ThresholdChannel, rising
 
-Array = NDArray[np.float64]
 _SHARE_GAP = 1e-6
 _UTILITY_GAP = 5e-5  # nats
 _PREDICTIVE_GAP = 1e-4  # of the branch and bound
@@ -160,9 +158,7 @@ class RocSolver:
         return np.array(rates), self.value.constant + np.array(bounds)
 
 
-def group_curves(
-    s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
-) -> tuple[tuple[RocCurve, ...], Array]:
+def group_curves(s: Array, y: Index, z: Index, w: Array, n_groups: int) -> tuple[tuple[RocCurve, ...], Array]:
     """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
     curves, mass = [], np.zeros((n_groups, 2))
     for g, rows in enumerate(rows_by_code(z, n_groups)):

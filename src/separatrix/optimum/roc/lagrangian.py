@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Index, Mask, bisect
 from separatrix.optimum.roc.regions import Regions
 
-Array = NDArray[np.float64]
 # a start for Newton's method closer to 0 or 1 stays there when the answer is elsewhere
 _AWAY = 1e-4
 _DEAREST = 18.0  # logarithm of the largest price of v tried, for prices of errors of at most one
@@ -113,7 +111,7 @@ class _Roots:
         inner = (place > a + 1e-3 * (b - a)) & (place < b - 1e-3 * (b - a))
         return np.where(inner, place, halfway)
 
-    def evaluate(self, which: NDArray[np.intp], log_price: Array) -> None:
+    def evaluate(self, which: Index, log_price: Array) -> None:
         """Maximise at these prices; a point tells every level of its objective its side."""
         aim, beta, separated = self.aim[which], np.exp(log_price), self.separated[which]
         best = (aim * separated).sum((1, 2))
@@ -143,7 +141,7 @@ class _Roots:
             side.log_price[closer], side.top[closer] = log_price[point], (value - beta * v)[point]
             side.x[closer], side.v[closer] = x[point], v[point]
 
-    def _maximise(self, which: NDArray[np.intp], beta: Array, start: Array) -> tuple[Array, Array]:
+    def _maximise(self, which: Index, beta: Array, start: Array) -> tuple[Array, Array]:
         """Rates of max c·x − βv, from the overall rates of `start` by Newton's method; a bound."""
         kappa = self.unit[which] / beta[:, None, None]
         mean = np.clip(self.regions.mean(start), _AWAY, 1.0 - _AWAY)
@@ -154,7 +152,7 @@ class _Roots:
         """Note the mixture of both sides that has the level; v is convex along the segment."""
         start, step = self.under.x, self.over.x - self.under.x
 
-        def fits(share: Array) -> NDArray[np.bool_]:
+        def fits(share: Array) -> Mask:
             v = self.regions.violation(start + share[:, None, None] * step)
             return np.asarray(v <= self.levels)
 

@@ -23,16 +23,15 @@ the rates within the budget project to (`certified`).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from separatrix.core.information import selection_rates
 from separatrix.core.measures import Metric
+from separatrix.core.numerics import Array
 from separatrix.errors import SeparatrixError
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions
 
-Array = NDArray[np.float64]
 _FIRST = 8  # half-planes of each hull to begin with
 _SMALL = {"presolve": False}  # dearer than a programme of so few numbers
 _EXACT = _SMALL | {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

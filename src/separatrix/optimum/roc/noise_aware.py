@@ -24,22 +24,21 @@ where groups are alike they have as much or more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.numerics import effective_size
+from separatrix.core.numerics import Array, Index, bisect, effective_size
 from separatrix.optimum.rules import SoftmaxChannel, balanced
 
-Array = NDArray[np.float64]
 _HARDEST = 512.0
 _FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most
 _BINS = 2048  # of the score for two labels: a quarter of the width of the hardest channel's step
 _SAME = 1e-9  # between two shares
+_HALVINGS, _STEPS = 9, 200  # of the sharpness of a start, to a thirtieth of a power of two; of L-BFGS at most
 _NOTHING = 1e-9  # nats
 # soft to sharp, each the start of the next; fixed, so that no channel depends on the others asked
 _LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
@@ -47,15 +46,14 @@ _LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 
 def noise_aware_channels(
     p: Array,
-    y: NDArray[Any],
-    z: NDArray[Any],
+    y: Index,
+    z: Index,
     shares: Sequence[float],
     groups: Levels,
     *,
     reference: float | None = None,
     sample_weight: Array | None = None,
     shrinkage: float = 300.0,
-    steps: int = 200,
 ) -> list[SoftmaxChannel]:
     """One channel per share: utility share · `reference`, least violation on as many new rows.
 
@@ -69,7 +67,6 @@ def noise_aware_channels(
         shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows
             where (W, b) has the size of its start: sharp and soft channels are pulled alike. Each
             group's law of the labels is pulled to that of all rows too.
-        steps: L-BFGS steps at most.
 
     >>> from separatrix.columns.counting import soft_counts
     >>> rng = np.random.default_rng(0)
@@ -81,26 +78,25 @@ def noise_aware_channels(
     >>> float(u.round(2)), none.predict_proba(p[:1], sensitive_features=z[:1]).round(1)
     (0.1, array([[0.5, 0.5]]))
     """
-    problem = _Problem(p, y, z, sample_weight, shrinkage)
+    weight = np.ones(len(p)) if sample_weight is None else sample_weight
     if reference is None:
-        reference = problem.measure(problem.start(_HARDEST))[0]
-    prior = _prior(y, z, sample_weight, (len(groups), problem.k), shrinkage)
-    problem = _Problem(balanced(p, prior[z]), y, z, sample_weight, shrinkage)
+        plain = _Problem(p, y, z, weight, shrinkage)
+        reference = plain.measure(plain.start(_HARDEST))[0]
+    prior = _prior(y, z, weight, (len(groups), p.shape[1]), shrinkage)
+    problem = _Problem(balanced(p, prior[z]), y, z, weight, shrinkage)
     mix = np.tile(np.eye(problem.k), (problem.groups, 1, 1))
-    return [
-        SoftmaxChannel(groups, *problem.split(theta), mix, prior) for theta in problem.path(shares, reference, steps)
-    ]
+    return [SoftmaxChannel(groups, *problem.split(theta), mix, prior) for theta in problem.path(shares, reference)]
 
 
-def _prior(y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float) -> Array:
+def _prior(y: Index, z: Index, w: Array, shape: tuple[int, int], rows: float) -> Array:
     """P(y | z) with so many more rows of the overall law in each group; no label has mass 0."""
     counts = np.zeros(shape)
-    np.add.at(counts, (z, y), 1.0 if w is None else w * w.sum() / (w**2).sum())
+    np.add.at(counts, (z, y), w * w.sum() / (w**2).sum())
     law = (counts.sum(0) + 1.0) / (counts.sum() + shape[1])
     return (counts + (rows + 1.0) * law) / (counts.sum(1, keepdims=True) + rows + 1.0)
 
 
-def _binned(p: Array, w: Array, cell: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.intp]]:
+def _binned(p: Array, w: Array, cell: Index) -> tuple[Array, Array, Index]:
     """Mean posterior, weight and cell of each bin of P(Y=1) in each cell."""
     code = cell * (_BINS + 1) + np.rint(p[:, 1] * _BINS).astype(np.intp)
     codes, place = np.unique(code, return_inverse=True)
@@ -115,11 +111,9 @@ class _Problem:
     For two labels, the rows of one group, label and bin of the score are merged into one.
     """
 
-    def __init__(self, p: Array, y: NDArray[Any], z: NDArray[Any], w: Array | None, shrinkage: float) -> None:
+    def __init__(self, p: Array, y: Index, z: Index, weight: Array, shrinkage: float) -> None:
         self.k, self.groups = p.shape[1], int(z.max()) + 1
-        weight = np.ones(len(p)) if w is None else w
-        if not weight.all():  # rows of weight 0 are left out
-            p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
+        p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
         self.n = effective_size(weight)
         cell = z.astype(np.intp) * self.k + y
         order = np.argsort(cell, kind="stable")
@@ -135,9 +129,8 @@ class _Problem:
         self.of_label = self._per_label(self.mass)
         self.rest = 1.0 - self.mass / self.of_label[self.y]  # 1 − p(z|y)
         self.scale, self.shrinkage = 2.0 / self.n, shrinkage / self.n
-        ends = np.searchsorted(cell // self.k, np.arange(self.groups + 1))
-        slices = [(g, slice(ends[g], ends[g + 1])) for g in range(self.groups)]
-        self.slices = [(g, rows) for g, rows in slices if rows.start < rows.stop]
+        ends = np.searchsorted(cell // self.k, np.arange(self.groups + 1)).tolist()
+        self.slices = [slice(*pair) for pair in pairwise(ends)]
         self.mean = (self.w * self.p).sum(0) / self.n
 
     def _per_label(self, values: Array) -> Array:
@@ -146,8 +139,9 @@ class _Problem:
         return out
 
     def split(self, theta: Array) -> tuple[Array, Array]:
+        """W and b of each group."""
         both = theta.reshape(self.groups, self.k, self.k + 1)
-        return both[:, :, : self.k].copy(), both[:, :, self.k].copy()
+        return both[..., :-1], both[..., -1]
 
     def start(self, scale: float) -> Array:
         """softmax(scale · (p − mean of p)) in every group."""
@@ -159,21 +153,17 @@ class _Problem:
         law = np.log(np.maximum(self.of_label[:, 0] / self.n, 1e-12))
         return np.tile(np.column_stack([np.zeros((self.k, self.k)), law]).ravel(), self.groups)
 
-    def _posterior(self, both: Array) -> Array:
-        q = np.empty_like(self.p)
-        for g, rows in self.slices:
-            q[rows] = self.p[rows] @ both[g, :, :-1].T + both[g, :, -1]
-        q -= q.max(1, keepdims=True)
-        np.exp(q, out=q)
-        q /= q.sum(1, keepdims=True)
-        return q
-
     def measure(self, theta: Array) -> tuple[float, float, float]:
         """u, v and the mean of the sampling error, which adds to v."""
         return self._moments(theta)[:3]
 
     def _moments(self, theta: Array) -> tuple[float, float, float, Array, Array, Array, Array]:
-        q = self._posterior(theta.reshape(self.groups, self.k, self.k + 1))
+        q = np.empty_like(self.p)
+        for rows, weight, bias in zip(self.slices, *self.split(theta), strict=True):
+            q[rows] = self.p[rows] @ weight.T + bias
+        q -= q.max(1, keepdims=True)
+        np.exp(q, out=q)
+        q /= q.sum(1, keepdims=True)
         sums = np.add.reduceat(self.w * q, self.first, axis=0)
         rate = sums / self.mass
         common = np.maximum(self._per_label(sums) / np.maximum(self.of_label, 1e-300), 1e-9)
@@ -185,40 +175,35 @@ class _Problem:
         u, v = float(mutual_information(law)), float(conditional_mutual_information(law))
         return u, v, error, q, rate, common, spread
 
-    def path(self, shares: Sequence[float], reference: float, steps: int) -> list[Array]:
+    def path(self, shares: Sequence[float], reference: float) -> list[Array]:
         """The channel of each share of the reference; a constant where that is nothing."""
-        solved: dict[float, Array] = {}
+        # a share next to a step of the ladder is that step
+        ladder = {round(step, 9): step for step in _LADDER if step <= max(shares, default=0.0) + _SAME}
+        thetas: dict[float, Array] = {}
         softer: Array | None = None
-        for step in _LADDER:
-            if step * reference > _NOTHING and step <= max(shares, default=0.0) + _SAME:
-                solved[step] = softer = self.solve(step * reference, softer, steps)
-        thetas = []
-        for share in shares:
-            below = max((step for step in solved if step <= share + _SAME), default=None)
+        for place, share in sorted(({round(share, 9): share for share in shares} | ladder).items()):
             if share * reference <= _NOTHING:
-                thetas.append(self.constant())
-            elif below is not None and share - below <= _SAME:
-                thetas.append(solved[below])
-            else:
-                softer = None if below is None else solved[below]
-                thetas.append(self.solve(share * reference, softer, steps))
-        return thetas
+                thetas[place] = self.constant()
+                continue
+            thetas[place] = self.solve(share * reference, softer)
+            softer = thetas[place] if place in ladder else softer
+        return [thetas[round(share, 9)] for share in shares]
 
-    def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
+    def solve(self, utility: float, softer: Array | None) -> Array:
         """The channel of a utility with the least log of the expected violation.
 
         It starts at a softer channel, as a sharp one has almost no gradient, or, where there is
         none, at the sharpened posterior.
         """
-        low, high = -8.0, float(np.log2(_HARDEST))
-        while high - low > 0.05:
-            middle = 0.5 * (low + high)
-            reached = self.measure(self.start(2.0**middle))[0] >= utility
-            low, high = (low, middle) if reached else (middle, high)
+
+        def too_soft(power: float) -> bool:
+            return self.measure(self.start(2.0 ** float(power)))[0] < utility
+
+        high = float(bisect(too_soft, -8.0, float(np.log2(_HARDEST)), _HALVINGS)[1])
         hold = self.shrinkage / 4.0**high  # a pull that is the same at any sharpness
         start = self.start(2.0**high) if softer is None else softer
-        how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": steps}}
-        return np.asarray(minimize(self._loss, start, args=(utility, hold), **how).x)
+        options = {"maxiter": _STEPS}
+        return minimize(self._loss, start, (utility, hold), jac=True, method="L-BFGS-B", options=options).x
 
     def _loss(self, theta: Array, utility: float, hold: float) -> tuple[float, Array]:
         u, v, error, q, rate, common, spread = self._moments(theta)
@@ -235,9 +220,7 @@ class _Problem:
         up = cell[self.of_row] - (of_v * self.scale * per_row)[self.of_row] * q
         up = self.w * q * (up - (q * up).sum(1, keepdims=True))
         both = theta.reshape(self.groups, self.k, self.k + 1)
-        gradient = np.zeros_like(both)
-        for g, rows in self.slices:
-            gradient[g, :, :-1], gradient[g, :, -1] = up[rows].T @ self.p[rows], up[rows].sum(0)
+        gradient = [np.column_stack([up[rows].T @ self.p[rows], up[rows].sum(0)]) for rows in self.slices]
         away = both - both.mean(0)
         loss = float(np.log(expected)) + _FIRM * distance**2 + 0.5 * hold * float((away**2).sum())
         return loss, (hold * away - gradient).ravel()

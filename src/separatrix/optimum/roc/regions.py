@@ -38,14 +38,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from separatrix.core.information import rates_violation, relative_entropy, selection_rates
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Index, Mask, bisect
 
-Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
 _EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
 _SAME = 1e-14  # curves closer than this are not told apart: a few roundings of numbers below one
@@ -66,7 +64,7 @@ class RocCurve:
 
     rates: Array
     thresholds: Array
-    hull: NDArray[np.intp]
+    hull: Index
 
 
 def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
@@ -239,7 +237,7 @@ class Regions:
             best[:, z] = np.maximum(value.max(1), (direction[:, z].sum(1)[:, None] - value).max(1))
         return best
 
-    def _on_chain(self, xi: Array, z: NDArray[np.intp]) -> tuple[Array, Array]:
+    def _on_chain(self, xi: Array, z: Index) -> tuple[Array, Array]:
         """The maximiser on the upper chain, for targets above it: bisection for the edge, Newton's
         method on the edge.
 
@@ -352,7 +350,7 @@ class ParityRegions(Regions):
         price = kappa * self.mass
         slopes = [hull.slopes(price[:, z]) for z, hull in enumerate(self._hulls)]
 
-        def rises(log_odds: Array) -> NDArray[np.bool_]:
+        def rises(log_odds: Array) -> Mask:
             return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
 
         ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)

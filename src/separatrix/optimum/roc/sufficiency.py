@@ -17,15 +17,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.core.information import rates_utility
-from separatrix.core.numerics import bisect
+from separatrix.core.numerics import Array, Mask, bisect
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.roc.certified import corners
 from separatrix.optimum.roc.regions import Regions, points_of
 
-Array = NDArray[np.float64]
 _ANGLES = np.linspace(0.05, np.pi / 2 - 0.05, 9)  # of the utility's support lines
 _MOST = 1_000  # cells of one generation; what is left shows in the bound
 _DEPTH = 22
@@ -132,7 +130,7 @@ class PredictiveSearch:
         epsilon[some] = np.where(self._full(boxes, low), 0.0, least)
         return epsilon
 
-    def _full(self, sides: Boxes, level: Array) -> NDArray[np.bool_]:
+    def _full(self, sides: Boxes, level: Array) -> Mask:
         """Whether every group has a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
         left = np.arange(len(level))
         for z in np.flatnonzero(self.whole):
@@ -213,7 +211,7 @@ def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tu
     return each[best], value[best]
 
 
-def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, NDArray[np.bool_]]:
+def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, Mask]:
     """The place on the hull within the box that is closest to vertex `peak`, and if there is one.
 
     Along the hull both P(Y=1|U=1) and P(Y=1|U=0) fall, so each bound is passed once. The first is
@@ -244,7 +242,7 @@ def _passes(joint: Array, falling: Array, share: Array) -> Array:
     return np.asarray(last + np.where(after > last, np.clip(step, 0.0, 1.0), 0.0))
 
 
-def _between(x: float, low: Array, high: Array) -> NDArray[np.bool_]:
+def _between(x: float, low: Array, high: Array) -> Mask:
     return (low <= x + _SLACK) & (x <= high + _SLACK)
 
 

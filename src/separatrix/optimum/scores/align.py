@@ -42,11 +42,10 @@ from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missi
 from separatrix.core.binned_cmi import SoftBins, Value, centres, spread_out
 from separatrix.core.conditional_cmi import ConditionalCMI, attribute_bins, rank_violation
 from separatrix.core.numbers import not_negative, whole_number
-from separatrix.core.numerics import best_partition
+from separatrix.core.numerics import Array, Index, best_partition
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.rules import Rule
 
-Array = NDArray[np.float64]
 _KNOTS, _BINS = 8, 8  # of a map; of the output in the penalty
 _ATTRIBUTE_KNOTS = 12
 _ROUNDS, _STEPS = 2, 100
@@ -112,7 +111,7 @@ class AlignedScore(Rule):
         """
         return np.asarray(self.levels[self.place(scores, sensitive_features=sensitive_features)])
 
-    def place(self, scores: ArrayLike, *, sensitive_features: Any) -> NDArray[np.intp]:
+    def place(self, scores: ArrayLike, *, sensitive_features: Any) -> Index:
         """The place of each row's level, 0 for the lowest."""
         s = quantity_column(scores, "scores")
         if len(self.groups):
@@ -121,7 +120,7 @@ class AlignedScore(Rule):
             z = attribute(sensitive_features, len(s))
         return self.coded(s, z)
 
-    def coded(self, scores: Array, z: NDArray[Any]) -> NDArray[np.intp]:
+    def coded(self, scores: Array, z: NDArray[Any]) -> Index:
         """The same for checked columns: z holds codes of the groups, or numbers."""
         return np.searchsorted(self.cuts, self.aligned(scores, z), side="right")
 
@@ -175,7 +174,7 @@ def hats(scores: Array, z: NDArray[Any], knots: Array, attribute_knots: Array) -
     return csr_array((data, column, start), shape=(n, maps * width))
 
 
-def _between(scores: Array, which: NDArray[Any], knots: Array) -> tuple[NDArray[np.intp], Array]:
+def _between(scores: Array, which: NDArray[Any], knots: Array) -> tuple[Index, Array]:
     """The knot of its own map below each score, and how far the score is to the next one."""
     low = np.zeros(len(scores), dtype=np.intp)
     for inner in knots[:, 1:-1].T:

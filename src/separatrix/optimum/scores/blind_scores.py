@@ -18,16 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from separatrix.core.numerics import weighted_quantiles
+from separatrix.core.numerics import Array, Index, weighted_quantiles
 from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, check_joint
 
-Array = NDArray[np.float64]
 # chosen with a look at one fold of Adult, so Adult's first fold cannot report these scores
 _KNOTS = 20  # of each m_z, at quantiles of P(Y=1 | x)
 _BINS = 24
@@ -79,11 +78,7 @@ class BlindScore(Score):
 
 
 def blind_scores(
-    q: ArrayLike,
-    y: NDArray[np.intp],
-    z: NDArray[np.intp],
-    weight: Array,
-    penalties: Sequence[float] = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    q: ArrayLike, y: Index, z: Index, weight: Array, penalties: Sequence[float] = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 ) -> list[BlindScore]:
     """The best scores found for rising β, each climbed from the last.
 
@@ -126,7 +121,7 @@ def blind_scores(
 class _Climb:
     """AUROC − β v of the binned r, and its slope in the values at the knots."""
 
-    def __init__(self, features: Array, cell: NDArray[np.intp], weight: Array, cells: int) -> None:
+    def __init__(self, features: Array, cell: Index, weight: Array, cells: int) -> None:
         self.features, self.cell, self.cells = features, cell, cells
         self.weight = weight / weight.sum()
         self._sums = np.zeros((cells, len(cell)))
@@ -179,7 +174,7 @@ def _features(joint: Array, knots: Array) -> Array:
     return hats.reshape(len(joint), -1)
 
 
-def _calibrated(r: Array, y: NDArray[np.intp], weight: Array) -> tuple[Array, Array]:
+def _calibrated(r: Array, y: Index, weight: Array) -> tuple[Array, Array]:
     """P(Y=1 | r) as a rising line: means of cells of equal weight, pooled where they fall."""
     order = np.argsort(r, kind="stable")
     r, y, w = r[order], y[order], weight[order]

@@ -45,10 +45,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-Array = NDArray[np.float64]
+from separatrix.core.numerics import Array
+
 _TOUCH = 1e-13
 _MIXES = (1e-6, 1e-4, 1e-2, 0.1)  # δ
 _STEPS, _MARGIN_ERROR = 100, 1e-9

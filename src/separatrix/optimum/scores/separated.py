@@ -55,7 +55,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax, xlogy
 
 from separatrix.columns.draws import UNSET, uniforms
@@ -64,7 +64,7 @@ from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.numbers import one_number
-from separatrix.core.numerics import best_partition, midpoints
+from separatrix.core.numerics import Array, Index, best_partition, midpoints
 from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
@@ -74,7 +74,6 @@ from separatrix.optimum.rules import Score, zeros_and_ones
 from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.report.words import preformatted
 
-Array = NDArray[np.float64]
 _LEVELS = 40  # more do not change AUROC in the fourth digit
 _SOFT = 0.3  # share of noise in a start: entries of zero would stay zero
 _STEPS, _LOOK, _GAIN = 2_000, 50, 1e-5  # stop when 50 steps gain less; 1e-7 gains 1e-5 in all
@@ -263,7 +262,7 @@ class SeparatedScore(Score):
             np.asarray(arrays["table"]),
         )
 
-    def _bins(self, scores: ArrayLike, sensitive_features: Any) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
+    def _bins(self, scores: ArrayLike, sensitive_features: Any) -> tuple[list[Index], Index]:
         """The rows of each group, and every row's bin."""
         s = binary_score(scores)
         codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
@@ -302,7 +301,7 @@ class SeparatedDecision:
         return np.asarray(self.score.rates[self.first :].sum(0))
 
 
-def _draw(kernel: Array, bins: NDArray[np.intp], coin: Array) -> NDArray[np.intp]:
+def _draw(kernel: Array, bins: Index, coin: Array) -> Index:
     """A level for each bin and coin: the first whose cumulative probability is above the coin."""
     m = kernel.shape[1]
     total = np.cumsum(kernel, axis=1)
@@ -312,7 +311,7 @@ def _draw(kernel: Array, bins: NDArray[np.intp], coin: Array) -> NDArray[np.intp
     return np.searchsorted(ladder, below_one + 2.0 * bins, side="right") - m * bins
 
 
-def best_cuts(vertices: Array, prior: Array, k: int) -> NDArray[np.intp]:
+def best_cuts(vertices: Array, prior: Array, k: int) -> Index:
     r"""Which vertices of T to keep for the largest utility with k values.
 
     A separated score with k values has a concave ROC curve of k edges below T. Its utility
@@ -345,9 +344,6 @@ def best_cuts(vertices: Array, prior: Array, k: int) -> NDArray[np.intp]:
     gain = xlogy(w, w).sum(-1) - xlogy(w.sum(-1), w.sum(-1)) - w @ np.log(prior)
     gain[np.tril_indices(last + 1)] = -np.inf
     return best_partition(gain, k)
-
-
-Codes = NDArray[np.intp]
 
 
 def separate(
@@ -415,7 +411,7 @@ def separate(
 
 
 def separation_path(
-    y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels, *, borrow: bool, penalties: Sequence[float]
+    y: Index, s: Array, z: Index, w: Array, labels: Levels, groups: Levels, *, borrow: bool, penalties: Sequence[float]
 ) -> tuple[SeparatedScore, list[SeparatedScore]]:
     """The exact score and one for each penalty, from codes."""
     if borrow:
@@ -432,7 +428,7 @@ def separation_path(
     return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
 
 
-def raw_score(y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels) -> SeparatedScore:
+def raw_score(y: Index, s: Array, z: Index, w: Array, labels: Levels, groups: Levels) -> SeparatedScore:
     """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
     (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
     cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
@@ -483,8 +479,8 @@ def _checked_penalty(penalty: float) -> float:
 
 def _checked(
     y_true: ArrayLike, scores: ArrayLike, z: Any, sample_weight: ArrayLike | None
-) -> tuple[Codes, Array, Codes, Array, Levels, Levels]:
-    """Codes of labels and groups, scores, weights, and the names; both labels have weight."""
+) -> tuple[Index, Array, Index, Array, Levels, Levels]:
+    """Index of labels and groups, scores, weights, and the names; both labels have weight."""
     (y_codes, labels), (z_codes, groups) = as_levels(y_true, "y_true"), as_groups(z)
     s = binary_score(scores)
     n = check_lengths({"y_true": y_codes, "scores": s, "sensitive_features": z_codes})
