@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def bisect(
-    holds: Callable[[Any], Any], inside: Array | float, outside: Array | float, steps: int
+    holds: Callable[[Any], Any], inside: Array | float, outside: Array | float, steps: int = 60, close: float = 0.0
 ) -> tuple[Array, Array]:
     """Where a condition that holds at `inside` ceases to hold on the way to `outside`.
 
@@ -27,6 +27,7 @@ def bisect(
         holds: the condition, of an array of places at once.
         inside, outside: a place on each side; arrays, or numbers for all of them.
         steps: how often to halve the way.
+        close: stop before where the ends differ by no more than this share of the larger.
 
     Returns:
         The last place where it holds and the first where it does not.
@@ -36,6 +37,8 @@ def bisect(
     """
     last, first = np.asarray(inside, dtype=np.float64), np.asarray(outside, dtype=np.float64)
     for _ in range(steps):
+        if close and (np.abs(first - last) <= close * np.maximum(first, last)).all():
+            break
         middle = 0.5 * (last + first)
         good = holds(middle)
         last, first = np.where(good, middle, last), np.where(good, first, middle)

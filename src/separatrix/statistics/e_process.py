@@ -34,6 +34,7 @@ The size of the bets is that of a violation of k times the budget, for a few k.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -55,14 +56,6 @@ _HALVINGS = 50
 _GAP = 1e-3  # nats that a certificate may lose
 _FLOOR = 1e-12  # of a rate
 _LEAST = 1e-9  # a budget of zero is treated as this, which only lowers the evidence
-
-
-class Bet(NamedTuple):
-    """log Π_y M_y at some p: one value per label; gradient (y, z, u); Hessian (y, zu, zu)."""
-
-    value: Array
-    gradient: Array
-    hessian: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +113,8 @@ class Alternatives:
         tilted = _TILTED[self.tilts.shape[-1] == 2] if self.tilted.size else 0.0
         return _NOTHING, 1.0 - _NOTHING - _FAR - tilted, _FAR, tilted
 
-    def bet(self, k: int, n: Array, p: Array) -> Bet:
-        """log M_y of size k with its derivatives in p, for one table."""
+    def bet(self, k: int, n: Array, p: Array) -> tuple[Array, Array, Array]:
+        """log M_y of size k for one table (y,), its gradient (y, z, u) and Hessian (y, zu, zu) in p."""
         terms = self._terms(k, n, p)
         value = _log_sum(terms)
         posterior = np.exp(terms - value[:, None])  # (y, term)
@@ -145,7 +138,7 @@ class Alternatives:
         hessian -= mean[:, :, None] * mean[:, None]
         index = np.arange(mean.shape[1])
         hessian[:, index, index] += np.einsum("yk,ykzu->yzu", posterior, bend).reshape(len(n), -1)
-        return Bet(value, gradient, hessian)
+        return value, gradient, hessian
 
 
 def _log_sum(terms: Array) -> Array:
@@ -157,26 +150,20 @@ def _log_sum(terms: Array) -> Array:
 def _contrasts(n: Array, size: Array) -> tuple[Array, Index]:
     """Tilts of one group against the others, at one prediction, of each size and sign."""
     labels, groups, predictions = n.shape
-    pairs = [
-        (z, u) for z in range(1 if groups == 2 else groups) for u in range(1 if predictions == 2 else 0, predictions)
-    ]
+    pairs = list(product(range(1 if groups == 2 else groups), range(1 if predictions == 2 else 0, predictions)))
     if labels * 2 * len(pairs) * groups * predictions > _MOST or groups < 2:
         return np.zeros((len(size), labels, 0, groups)), np.zeros(0, dtype=np.intp)
     smooth = n + 0.5
     of_group = smooth.sum(2) / smooth.sum((1, 2))[:, None]
     pooled = smooth.sum(1) / smooth.sum((1, 2))[:, None]
     spread = np.sqrt(pooled * (1.0 - pooled))
-    tilts, tilted = [], []
+    tilts = []
     for z, u in pairs:
-        member = np.zeros((labels, groups))
-        member[:, z] = 1.0
         share = of_group[:, z : z + 1]
         steep = 1.0 / (spread[:, u : u + 1] * np.sqrt(share * (1.0 - share)))
-        steep = np.minimum(size[:, None, None] * steep, _STEEPEST)
-        for sign in (1.0, -1.0):
-            tilts.append(sign * steep * (member - share))
-            tilted.append(u)
-    return np.stack(tilts, 2), np.array(tilted, dtype=np.intp)
+        tilt = np.minimum(size[:, None, None] * steep, _STEEPEST) * (np.eye(groups)[z] - share)
+        tilts += [tilt, -tilt]
+    return np.stack(tilts, 2), np.repeat([u for _, u in pairs], 2)
 
 
 def log_e_process(
@@ -201,9 +188,8 @@ def log_e_process(
     bets = alternatives or Alternatives.from_reference(np.ones(n.shape), budget)
     budget = max(budget, _LEAST)
     start = _shrunk(n[None], budget)[0]
-    ceilings = [s + bets.log_mixture(k, n, start).sum() for k, s in enumerate(bets.shares)]
-    above = float(np.logaddexp.reduce(ceilings))
-    if above < enough < np.inf or above <= 0.0:
+    ceilings = np.array([share + bets.log_mixture(k, n, start).sum() for k, share in enumerate(bets.shares)])
+    if (above := float(np.logaddexp.reduce(ceilings))) < enough < np.inf or above <= 0.0:
         return above
     sure = np.full(len(ceilings), -np.inf)
     for k in np.argsort(ceilings)[::-1]:
@@ -257,15 +243,11 @@ def lower_bound(counts: ArrayLike, confidence: float = 0.95, alternatives: Alter
     """
     n, wanted = np.asarray(counts, dtype=np.float64), -np.log1p(-confidence)
     bets = alternatives or Alternatives.from_reference(np.ones(n.shape), 0.005)
-    high = float(conditional_mutual_information(n))
-    if log_e_process(n, 0.0, bets, wanted) < wanted:
-        return 0.0
-    low = 0.0
-    while high - low > 0.02 * high:
-        middle = 0.5 * (low + high)
-        refuted = log_e_process(n, middle, bets, wanted) >= wanted
-        low, high = (middle, high) if refuted else (low, middle)
-    return low
+
+    def refuted(budget: float) -> bool:
+        return log_e_process(n, budget, bets, wanted) >= wanted
+
+    return float(bisect(refuted, 0.0, conditional_mutual_information(n), close=0.02)[0]) if refuted(0.0) else 0.0
 
 
 def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple[Array, Array]:
@@ -305,10 +287,10 @@ def _least(bets: Alternatives, k: int, n: Array, budget: float, p: Array) -> flo
     best, total = -np.inf, n.sum()
     low, high, mu = 0.0, np.inf, 1.0
     for _ in range(40):
-        point = _minimum(bets, k, n, mu, p)
-        best = max(best, point.bound - mu * total * budget)
-        p = point.rates
-        excess = np.log(max(point.violation, 1e-300) / budget)
+        bound, p = _minimum(bets, k, n, mu, p)
+        best = max(best, bound - mu * total * budget)
+        violation = float(conditional_mutual_information(n.sum(-1, keepdims=True) * p))
+        excess = np.log(max(violation, 1e-300) / budget)
         if abs(excess) < 0.02 or high - low < 1e-3 * high:
             break
         low, high = (mu, high) if excess > 0 else (low, mu)
@@ -317,19 +299,12 @@ def _least(bets: Alternatives, k: int, n: Array, budget: float, p: Array) -> flo
     return best
 
 
-class _Point(NamedTuple):
-    bound: float
-    violation: float
-    rates: Array
-
-
-def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> _Point:
-    """Newton's method for the least log M_y + μ n_y v_y of every label, with a certificate.
+def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tuple[float, Array]:
+    """Newton's method for the least log M_y + μ n_y v_y of every label, with a certificate; the rates.
 
     A convex function is above its tangent, so the minimum is at least the value here less
     Σ_z max_u ⟨gradient, p − e_u⟩.
     """
-    mass = n.sum(-1)
     labels, groups, predictions = n.shape
     for _ in range(60):
         value, gradient, hessian = _lagrangian(bets, k, n, mu, p)
@@ -355,8 +330,7 @@ def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> _Poin
         if not lower.any():
             break  # rounding: the certificate says by how much
         p = np.where(lower[:, None, None], trial, p)
-    bound = float((value - gap).sum())
-    return _Point(bound, float(conditional_mutual_information(mass[..., None] * p)), p)
+    return float((value - gap).sum()), p
 
 
 def _moved(p: Array, step: Array) -> Array:

@@ -139,10 +139,7 @@ def smallest_refuted(table: CountTable, known: Limits, needed: float, reference:
     high = next((step for step in steps if refuted(step)), top)
     low = high * (start / top) ** (1.0 / (_STEPS - 1)) if start < high < top else violation
     low = high if high == top else max(low, violation)
-    while high - low > 1e-4 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return float(high)
+    return float(bisect(refuted, high, low, close=1e-4)[0])
 
 
 def rate(observed: float, epsilon: float, n: float, known: Limits, reference: float | None = None) -> float:

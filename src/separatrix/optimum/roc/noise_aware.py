@@ -113,7 +113,8 @@ class _Problem:
 
     def __init__(self, p: Array, y: Index, z: Index, weight: Array, shrinkage: float) -> None:
         self.k, self.groups = p.shape[1], int(z.max()) + 1
-        p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
+        seen = weight > 0
+        p, y, z, weight = p[seen], y[seen], z[seen], weight[seen]
         self.n = effective_size(weight)
         cell = z.astype(np.intp) * self.k + y
         order = np.argsort(cell, kind="stable")
