@@ -5,7 +5,7 @@ And the names of their arrays: numbers; whole numbers, such as codes and places;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,19 @@ def effective_size(weight: Array) -> float:
     3.0
     """
     return float(effective_rows(weight.sum(), (weight**2).sum()))
+
+
+def padded(arrays: Sequence[Array], fill: float) -> Array:
+    """Arrays of several lengths as one, the missing entries filled.
+
+    >>> padded([np.array([1.0, 2.0]), np.array([3.0])], 0.0)
+    array([[1., 2.],
+           [3., 0.]])
+    """
+    whole = np.full((len(arrays), max(map(len, arrays)), *arrays[0].shape[1:]), fill)
+    for row, values in zip(whole, arrays, strict=True):
+        row[: len(values)] = values
+    return whole
 
 
 def midpoints(length: NDArray[Any]) -> Array:

@@ -30,7 +30,7 @@ from scipy.special import softmax
 from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
-from separatrix.core.numerics import Array, Index
+from separatrix.core.numerics import Array, Index, padded
 from separatrix.errors import InputError
 from separatrix.optimum.law import best_priced
 from separatrix.optimum.objectives import Cost
@@ -43,11 +43,13 @@ class Rule(ABC):
 
     kind: ClassVar[str]  # its name in a saved predictor
     uses_groups: ClassVar[bool] = True
+    coins: ClassVar[tuple[str, ...] | None] = None  # the fields that leave something to chance; None: all of it does
 
     @property
     def certain(self) -> bool:
         """Whether it decides everybody without a coin."""
-        return False
+        drawn = [getattr(self, name) for name in self.coins or ()]
+        return self.coins is not None and all(zeros_and_ones(p) for law in drawn for p in law)
 
     def check(self) -> None:  # noqa: B027 - most need none
         """Raise a `ValueError` where its numbers make no rule, as those of a forged file."""
@@ -186,6 +188,7 @@ class PlainRule(Rule):
     """
 
     kind: ClassVar[str] = "plain"
+    coins = ()
     uses_groups: ClassVar[bool] = False
     worth: Array
 
@@ -211,10 +214,6 @@ class PlainRule(Rule):
         """For two labels: the second one is decided above this score."""
         return float(self.worth[0] / self.worth.sum())
 
-    @property
-    def certain(self) -> bool:
-        return True
-
     def check(self) -> None:
         """One positive number per label."""
         if self.worth.ndim != 1 or len(self.worth) < 2 or (self.worth <= 0).any():
@@ -234,12 +233,9 @@ class OneThreshold(Rule):
     """
 
     kind: ClassVar[str] = "threshold"
+    coins = ()
     uses_groups: ClassVar[bool] = False
     threshold: float
-
-    @property
-    def certain(self) -> bool:
-        return True
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Zeros and ones, (n, 2)."""
@@ -271,13 +267,10 @@ class ThresholdChannel(Rule):
     """
 
     kind: ClassVar[str] = "thresholds_by_group"
+    coins = ("levels",)
     groups: Levels
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
-
-    @property
-    def certain(self) -> bool:
-        return all(map(zeros_and_ones, self.levels))
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, 2).
@@ -303,12 +296,7 @@ class ThresholdChannel(Rule):
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`: padded to one array each."""
-        width = max(map(len, self.thresholds))
-        thresholds, levels = (np.full((len(self.groups), width), -np.inf), np.zeros((len(self.groups), width)))
-        for k, (t, q) in enumerate(zip(self.thresholds, self.levels, strict=True)):
-            thresholds[k, : len(t)], levels[k, : len(t)] = t, q
-            levels[k, len(t) :] = 0.0
-        return {"thresholds": thresholds, "levels": levels}
+        return {"thresholds": padded(self.thresholds, -np.inf), "levels": padded(self.levels, 0.0)}
 
     @classmethod
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
@@ -365,13 +353,10 @@ class HardMixture(Rule):
     """
 
     kind: ClassVar[str] = "hard_mixture"
+    coins = ("weights",)
     groups: Levels
     weights: Array
     columns: Array
-
-    @property
-    def certain(self) -> bool:
-        return zeros_and_ones(self.weights)
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, K).
@@ -400,13 +385,10 @@ class BlindRule(Rule):
     """
 
     kind: ClassVar[str] = "blind"
+    coins = ("weights",)
     uses_groups: ClassVar[bool] = False
     weights: Array
     columns: Array
-
-    @property
-    def certain(self) -> bool:
-        return zeros_and_ones(self.weights)
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """P(U = u | x), array (n, U), from q(y, z | x) alone, array (n, labels, groups).

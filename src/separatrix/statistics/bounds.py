@@ -15,7 +15,6 @@ from separatrix.core.information import accuracy, violation_ceiling
 from separatrix.core.numerics import Array, Mask, bisect, effective_rows, midpoints, quotient
 from separatrix.core.score_tables import ScoreTable, largest_gap
 
-_STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
 # ∫ min(1, 2 exp(−2x²)) dx: the most that √n sup|F̂ − F| is on average
 _MEAN_DEVIATION = 0.8883
 _TRIES = 4  # prices of the shared budget, where there are more than two groups
@@ -113,7 +112,7 @@ def chernoff_end(mean: Array, budget: Array, end: float) -> Array:
         return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu) <= budget
 
     # the outer end: rounding may only widen
-    return bisect(inside, mean, np.full_like(mean, end), _STEPS)[1]
+    return bisect(inside, mean, np.full_like(mean, end))[1]
 
 
 def _best_reference(low: Array, high: Array, share: Array) -> Array:
@@ -126,7 +125,7 @@ def _best_reference(low: Array, high: Array, share: Array) -> Array:
         return np.asarray((weight * worst).sum(1) > q * total)  # derivative Σ w (1 − p/q) below 0
 
     ones = np.ones(total.shape[:1] + low.shape[2:])
-    return bisect(falling, 1e-300 * ones, ones, _STEPS)[1]
+    return bisect(falling, 1e-300 * ones, ones)[1]
 
 
 def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:

@@ -164,7 +164,7 @@ def _at_violation(mass: Array, rates: Array, tilt: Array, violation: float) -> A
     high = 1.0
     while below(high) and high < 1e3:
         high *= 2.0
-    return tilted(float(bisect(below, 0.0, high, 60)[0]))
+    return tilted(float(bisect(below, 0.0, high)[0]))
 
 
 def folds_violation_bound(tables: Sequence[CountTable], confidence: float = 0.95) -> float:

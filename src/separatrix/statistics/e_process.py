@@ -52,7 +52,6 @@ _TILTED = {True: 0.45, False: 0.25}  # π of the tilts: with two groups they say
 _LEAST_BUDGET = 1e-3  # below it the bets grow no smaller
 _STEEPEST = 3.0  # of a tilt, in log-odds
 _MOST = 50_000  # numbers that the tilts of a table may need; larger tables have none
-_HALVINGS = 50
 _GAP = 1e-3  # nats that a certificate may lose
 _FLOOR = 1e-12  # of a rate
 _LEAST = 1e-9  # a budget of zero is treated as this, which only lowers the evidence
@@ -274,7 +273,7 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
         return np.asarray(mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) <= limit)
 
     centre = np.where(mass > 0, n / np.where(mass > 0, mass, 1.0), 0.5)
-    low, high = (bisect(inside, centre, np.full_like(centre, end), _HALVINGS)[1] for end in (0.0, 1.0))
+    low, high = (bisect(inside, centre, np.full_like(centre, end), 50)[1] for end in (0.0, 1.0))
     return low, high
 
 

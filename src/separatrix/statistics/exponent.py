@@ -27,7 +27,6 @@ from separatrix.statistics.inference import ceiling
 
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
 _SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried
-_HALVINGS = 50
 _STEPS = 24  # values of ε that are tried first
 _NEAR = 1.0 + 1e-3  # closer to one the ratio of two small numbers is rounding
 _LIMITS_SHARE = 0.02  # of the error, for the limits of rates and shares (Berger and Boos, 1994)
@@ -268,4 +267,4 @@ def fewest(share: Array, budget: Array) -> Array:
     def inside(x: Array) -> Mask:
         return np.asarray(rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget)
 
-    return bisect(inside, share, np.zeros_like(share), _HALVINGS)[1]
+    return bisect(inside, share, np.zeros_like(share), 50)[1]

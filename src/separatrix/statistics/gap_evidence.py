@@ -51,7 +51,6 @@ _ALIKE = 0.7  # of the others, for two labels: both labels have the same sign
 _PAIRS = 66  # pairs of groups at most; more groups are only compared with the rest
 _INTERVALS = 0.1  # share of the error
 _STEEPEST = 3.0  # tilt
-_HALVINGS = 36
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,7 @@ class GapEvidence:
             return np.asarray((self.contrasts * null(log_mu)).sum(1) > self.allowed)
 
         # just beyond the null, which makes E smaller
-        least_mu, _ = bisect(beyond, np.full(len(c), -10.0), np.full(len(c), 30.0), _HALVINGS)
+        least_mu, _ = bisect(beyond, np.full(len(c), -10.0), np.full(len(c), 30.0), 36)
         log_m = self._log_m(rows, positive, null(least_mu))
         # where no rate in the intervals is in the null, these alone are the evidence
         least = np.where(self.contrasts > 0, self.contrasts * low, self.contrasts * high).sum(1)

@@ -36,7 +36,6 @@ from separatrix.core.numerics import Array, Mask, bisect, quotient
 MIN_FITTED = 5.0
 MIN_COUNTED = 1.0  # the same for the upper limit of hard labels, which counts the cells that occur
 MOST_EXCESS = 0.56  # what one cell can add to the mean of n v̂ (`_poisson_excess`)
-_HALVINGS = 50
 
 
 @dataclass(frozen=True)
@@ -325,7 +324,7 @@ def _poisson_grid() -> tuple[Array, Array]:
 
 def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Where a condition that holds at `low` ceases to hold; `high` where it always does."""
-    return high if holds(high) else float(bisect(holds, low, high, _HALVINGS)[1])
+    return high if holds(high) else float(bisect(holds, low, high, 50)[1])
 
 
 def _freedom(table: CountTable) -> float:

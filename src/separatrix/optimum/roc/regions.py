@@ -42,12 +42,12 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from separatrix.core.information import rates_violation, relative_entropy, selection_rates
-from separatrix.core.numerics import Array, Index, Mask, bisect
+from separatrix.core.numerics import Array, Index, Mask, bisect, padded
 
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
 _EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
 _SAME = 1e-14  # curves closer than this are not told apart: a few roundings of numbers below one
-_NEWTON_STEPS = _BISECTIONS = 60  # at most
+_NEWTON_STEPS = 60  # at most
 _FAR = 40.0  # log odds beyond which a share of U = 1 is none or all
 
 
@@ -116,10 +116,7 @@ class Regions:
         self.prior = self.mass.sum(0)
         self.share = self.mass / self.prior  # P(z | y)
         self.weight = self.mass  # of what the violation sees
-        longest = max(map(len, self.chains))
-        self._vertex = vertex = np.ones((len(chains), longest, 2))
-        for z, chain in enumerate(self.chains):
-            vertex[z, : len(chain)] = chain
+        self._vertex = vertex = padded(self.chains, 1.0)
         self._edge = np.diff(vertex, axis=1)
         with np.errstate(divide="ignore"):
             logits = np.log(vertex) - np.log1p(-vertex)
@@ -354,7 +351,7 @@ class ParityRegions(Regions):
             return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
 
         ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
-        low, high = bisect(rises, *ends, _BISECTIONS)
+        low, high = bisect(rises, *ends)
         return self._best(slopes, 0.5 * (low + high))
 
     def _best(self, slopes: list[Array], log_odds: Array) -> Array:

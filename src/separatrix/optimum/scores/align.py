@@ -71,6 +71,7 @@ class AlignedScore(Rule):
     """
 
     kind: ClassVar[str] = "aligned"
+    coins = ()
     groups: Levels
     attribute_knots: Array
     knots: Array
@@ -80,10 +81,6 @@ class AlignedScore(Rule):
     penalty: float
     r2: float
     violation: float
-
-    @property
-    def certain(self) -> bool:
-        return True
 
     def check(self) -> None:
         """Maps that never fall on rising knots; cuts and released values that rise."""

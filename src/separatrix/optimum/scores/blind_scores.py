@@ -50,16 +50,13 @@ class BlindScore(Score):
     """
 
     kind: ClassVar[str] = "blind_score"
+    coins = ()
     uses_groups: ClassVar[bool] = False
     knots: Array = field(repr=False)
     values: Array = field(repr=False)
     place: Array = field(repr=False)
     level: Array = field(repr=False)
     penalty: float = 0.0
-
-    @property
-    def certain(self) -> bool:
-        return True
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """P(Y | S), array (n, 2)."""

@@ -64,13 +64,13 @@ from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.numbers import one_number
-from separatrix.core.numerics import Array, Index, best_partition, midpoints
+from separatrix.core.numerics import Array, Index, best_partition, midpoints, padded
 from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
 from separatrix.optimum.roc.decisions import group_curves
 from separatrix.optimum.roc.regions import RocCurve, lower_curve
-from separatrix.optimum.rules import Score, zeros_and_ones
+from separatrix.optimum.rules import Score
 from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.report.words import preformatted
 
@@ -117,6 +117,7 @@ class SeparatedScore(Score):
     """
 
     kind: ClassVar[str] = "separated_score"
+    coins = ("kernels",)
     labels: Levels
     groups: Levels
     thresholds: tuple[Array, ...] = field(repr=False)
@@ -156,10 +157,6 @@ class SeparatedScore(Score):
     def violation(self) -> float:
         """v = I(S; Z | Y) in nats on the fitted law: zero but for a penalty."""
         return float(conditional_mutual_information(self.table))
-
-    @property
-    def certain(self) -> bool:
-        return all(map(zeros_and_ones, self.kernels))
 
     def check(self) -> None:
         """Levels are probabilities, rising; each row of a kernel is a law."""
@@ -242,11 +239,8 @@ class SeparatedScore(Score):
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`; thresholds and kernels padded to one array each."""
-        most, m = max(map(len, self.kernels)), self.kernels[0].shape[1]
-        thresholds = np.full((len(self.groups), most), -np.inf)
-        kernels = np.full((len(self.groups), most, m), np.nan)  # NaN marks bins that are not there
-        for k, (cut, kernel) in enumerate(zip(self.thresholds, self.kernels, strict=True)):
-            thresholds[k, : len(cut)], kernels[k, : len(cut)] = cut, kernel
+        # NaN marks bins that are not there
+        thresholds, kernels = padded(self.thresholds, -np.inf), padded(self.kernels, np.nan)
         return {"thresholds": thresholds, "kernels": kernels, "table": self.table}
 
     @classmethod
@@ -506,7 +500,7 @@ def relaxed_score(exact: SeparatedScore, steps: Sequence[Array], mass: Array, pe
     """
     problem = _Problem(steps, mass, penalty)
     starts = [_from_exact(exact, problem), _from_ratio(problem, _SOFT)]
-    ends = [_padded(exact.kernels, problem), _from_ratio(problem)]
+    ends = [padded(exact.kernels, 1.0 / len(exact.levels)), _from_ratio(problem)]
     climbed = [problem.climb(start) for start in starts]
     best = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])
     return _score(exact, problem, best)
@@ -516,10 +510,7 @@ class _Problem:
     """J and its gradient; groups padded with bins of no mass to one array."""
 
     def __init__(self, steps: Sequence[Array], mass: Array, penalty: float) -> None:
-        self.bins = [len(step) for step in steps]
-        self.edges = np.zeros((len(steps), max(self.bins), 2))
-        for z, step in enumerate(steps):
-            self.edges[z, : len(step)] = step
+        self.bins, self.edges = [len(step) for step in steps], padded(steps, 0.0)
         self.mass, self.share, self.penalty = mass, mass / mass.sum(0), penalty
         weight = (self.edges * mass[:, None]).sum(-1, keepdims=True)
         bend = penalty + 0.25 / np.sqrt(mass.sum(0).prod())
@@ -560,20 +551,12 @@ class _Problem:
         return np.asarray(softmax(now, axis=-1))
 
 
-def _padded(kernels: Sequence[Array], problem: _Problem) -> Array:
-    m = kernels[0].shape[1]
-    result = np.full((*problem.edges.shape[:2], m), 1.0 / m)
-    for z, kernel in enumerate(kernels):
-        result[z, : len(kernel)] = kernel
-    return result
-
-
 def _from_exact(exact: SeparatedScore, problem: _Problem) -> Array:
     """The universal separated score with at most 40 levels, softened evenly: v stays zero."""
     cuts = best_cuts(exact.roc, problem.mass.sum(0), _LEVELS)
     joined = exact.join(len(exact.levels) - cuts[::-1])
     law = joined.table.sum((0, 1))
-    return (1.0 - _SOFT) * _padded(joined.kernels, problem) + _SOFT * law
+    return (1.0 - _SOFT) * padded(joined.kernels, 1.0 / len(law)) + _SOFT * law
 
 
 def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
