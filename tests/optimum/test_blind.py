@@ -185,7 +185,7 @@ def test_the_promise_is_kept_in_the_population_and_without_a_margin_it_is_not():
     for seed in range(7):
         best = BlindPromises(*draw(4_000, seed))
         kept.append(population_gap(best.rule(0.05).rule))
-        plain.append(population_gap(best.rule(0.05, margin=0.0).rule))
+        plain.append(population_gap(best.rule(0.05, promised=False).rule))
     error = np.std(kept) / np.sqrt(7)
     assert np.mean(kept) < 0.05 + 0.003 + 2 * error
     assert np.mean(kept) > 0.03  # not by being far too strict
@@ -198,7 +198,7 @@ def test_the_promise_is_kept_in_the_population_and_without_a_margin_it_is_not():
 def test_on_the_rows_the_labels_own_rates_keep_the_budget(budget, maximize):
     rows = draw(1_500, 4)
     asked = 0.004 if BUDGETS[budget].widths is None else 0.06
-    rule = BlindPromises(*rows, maximize=maximize, budget=budget).rule(asked, margin=0).rule
+    rule = BlindPromises(*rows, maximize=maximize, budget=budget).rule(asked, promised=False).rule
     decided, y, z = rule.predict_proba(rows[0])[:, 1], rows[1], rows[2]
     rates = np.array([[decided[(y == k) & (z == g)].mean() for k in (0, 1)] for g in range(3)])
     mass = np.array([[((y == k) & (z == g)).mean() for k in (0, 1)] for g in range(3)])
@@ -255,7 +255,7 @@ def test_missing_cells_take_no_part():
 
 def test_arrays_and_back_and_only_numbers():
     rows = draw(1_000, 9)
-    rule = BlindPromises(*rows).rule(0.05, margin=0).rule
+    rule = BlindPromises(*rows).rule(0.05, promised=False).rule
     again = BlindRule.from_arrays((), rule.arrays())
     assert all(isinstance(one, np.ndarray) for one in rule.arrays().values())
     np.testing.assert_array_equal(again.predict_proba(rows[0]), rule.predict_proba(rows[0]))

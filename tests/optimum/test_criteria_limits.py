@@ -199,8 +199,8 @@ def test_promised_budgets_are_kept_in_the_population_on_average(budget, asked):
         own = draw(3_000)
         best = Promises(np.stack([1 - own[2], own[2]], 1), own[0], own[1], np.ones(3_000), (0, 1),
                         budget=budget)  # fmt: skip
-        for margin, kept in ((None, found), (0.0, naive)):
-            rule = best.rule(asked, margin=margin).rule
+        for promised, kept in ((True, found), (False, naive)):
+            rule = best.rule(asked, promised=promised).rule
             decided = rule.predict_proba(q, sensitive_features=z)
             counts = np.zeros((2, 2, 2))
             np.add.at(counts, (y, z), decided)

@@ -10,7 +10,7 @@ from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InputError
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
-from separatrix.optimum.promised import Promises
+from separatrix.optimum.promised import LabelPromises
 
 
 def rows(n: int, groups: int = 3, seed: int = 0, labels: int = 3):
@@ -109,7 +109,7 @@ def test_posteriors_that_are_wrong_for_a_group_do_not_break_the_budget():
         return q / q.sum(1, keepdims=True), y, z
 
     q, y, z = draw(10_000, 1)
-    rule = Promises(q, y, z, np.ones(len(y)), (0, 1, 2)).rule(0.1).rule
+    rule = LabelPromises(q, y, z, np.ones(len(y)), (0, 1, 2)).rule(0.1).rule
     unseen, label, group = draw(20_000, 2)
     law = rule.predict_proba(unseen, sensitive_features=group)
     assert float(eo_gap(soft_counts(label, law, sensitive_features=group))) < 0.12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from separatrix.optimum.roc.decisions import rule_of
+from separatrix.optimum.roc.decisions import RocSolver
 from separatrix.optimum.roc.regions import roc_curve
 
 
@@ -21,6 +21,6 @@ def test_every_point_of_the_region_is_reached_also_along_the_first_edge():
         at = rng.random()
         point = rng.choice([1.0, 0.6]) * ((1 - at) * chain[edge] + at * chain[edge + 1])
         mass = np.array([[(y == 0).mean(), (y == 1).mean()]])
-        rule = rule_of(point[None], (curve,), mass, ("a",))
+        rule = RocSolver((curve,), mass, groups=("a",)).rule(point[None])
         q = rule.predict_proba(score, sensitive_features=np.full(n, "a"))[:, 1]
         np.testing.assert_allclose([q[y == 0].mean(), q[y == 1].mean()], point, atol=1e-9)

@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from separatrix.columns.values import Levels
-from separatrix.core.information import check_confidence
 from separatrix.core.measures import budget_named
 from separatrix.core.numerics import Array
 from separatrix.errors import InfeasibleError
@@ -62,8 +61,8 @@ class PromisedRule(NamedTuple):
 
     rule: ThresholdChannel | SoftmaxChannel | BlindRule
     level: float
-    expected: float
-    smallest: float
+    expected: float = np.nan
+    smallest: float = np.nan
 
 
 class _Judged(NamedTuple):
@@ -117,8 +116,6 @@ class Margin:
         Raises:
             InfeasibleError: not even the strictest rule is expected to keep it.
         """
-        if confidence is not None:
-            check_confidence(confidence)
         grid = asked * _STEPS if max(self._measured, default=0.0) < asked else np.zeros(0)
         self._measure(np.r_[0.0, grid])
         smallest = self._shown(0.0, confidence)

@@ -4,8 +4,7 @@ Two labels: the exact optimum of `decisions` on curves that borrow (`borrowing`)
 `margin` finds. More labels: the rules of `cross_fitted`, at the price of the violation at which
 rules fitted to one half of the rows keep the budget on the other.
 
-`margin=0` keeps the budget on the given rows, with their own curves; another number is taken off
-the budget first.
+`promised=False` keeps the budget on the given rows, with their own curves.
 
 *Without the group*, from q(y, z | x). Rates are linear in q, so the best rule of x alone for a
 linear objective is a mixture of half-spaces of q (`column_generation`). The mixture is counted with
@@ -27,15 +26,16 @@ without the group to twenty resamples would take too long.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from separatrix.columns.counting import soft_counts
-from separatrix.columns.values import Levels
-from separatrix.core.information import check_confidence
+from separatrix.columns.values import Coded, Levels
 from separatrix.core.measures import BUDGETS, budget_named
-from separatrix.core.numbers import one_number
 from separatrix.core.numerics import Array, Index, effective_size
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, ScoreTable, group_curves_borrowing
@@ -59,76 +59,79 @@ _SAFETY = 1.1  # of the errors; chosen on distributions with normal scores
 _BUDGET_GAP = 0.002  # of what was asked: close enough
 
 
-class Promises:
-    """The best rules for an objective, for any budget of one kind; curves are computed once.
+@dataclass(eq=False)
+class Promising(ABC):
+    """The best rules for an objective, for any budget of one kind; what they share is computed once.
 
     Args:
-        scores: P(Y | x), array (n, K), of rows that trained nothing.
+        scores: of rows that trained nothing: P(Y | x), array (n, K), or q(y, z | x), array (n,
+            labels, groups).
         y, z: codes of the labels and of the groups.
         weight: weight of each row.
         groups: the names of the groups, for the rule.
         maximize, budget: as in `limit`.
+    """
+
+    scores: Array
+    y: Index
+    z: Index
+    weight: Array
+    groups: Levels
+    maximize: str | Cost = "accuracy"
+    budget: str = "eo_gap"
+
+    def rule(self, asked: float = np.inf, *, promised: bool = True, confidence: float | None = None) -> PromisedRule:
+        """The best rule that keeps a budget on unseen rows.
+
+        Args:
+            asked: the budget; infinite for the best rule without one.
+            promised: keep it in the population; else on these rows.
+            confidence: the probability that the population keeps it; None for its expectation.
+
+        Raises:
+            InfeasibleError: the rows are too few to promise it.
+        """
+        return self._keep(asked, confidence) if promised and np.isfinite(asked) else self._on_rows(asked)
+
+    @abstractmethod
+    def at_level(self, level: float) -> Rule:
+        """The best rule within a level on the rows, or the strictest there is; no margin is taken."""
+
+    @abstractmethod
+    def _on_rows(self, asked: float) -> PromisedRule:
+        """The best rule that keeps a budget on the rows as they are."""
+
+    @abstractmethod
+    def _keep(self, asked: float, confidence: float | None) -> PromisedRule:
+        """The best rule that the population is expected to show no more of."""
+
+
+class Promises(Promising):
+    """The best rules for two labels that see the group.
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
     >>> s = 1 / (1 + np.exp(-rng.normal(size=4000) - (2 * y - 1) * (1 + z)))
     >>> best = Promises(np.stack([1 - s, s], 1), y, z, np.ones(4000), ("f", "m"))
     >>> promised = best.rule(0.05)
-    >>> bool(promised.level < 0.05), round(promised.expected, 3), best.rule(0.05, margin=0).level
+    >>> bool(promised.level < 0.05), round(promised.expected, 3), best.rule(0.05, promised=False).level
     (True, 0.05, 0.05)
     """
 
-    def __init__(
-        self,
-        scores: Array,
-        y: Index,
-        z: Index,
-        weight: Array,
-        groups: Levels,
-        *,
-        maximize: str | Cost = "accuracy",
-        budget: str = "eo_gap",
-    ) -> None:
-        self.scores, self.y, self.z, self.weight = scores, y, z, weight
-        self.groups, self.maximize, self.budget = groups, maximize, budget
-
-    def rule(
-        self, asked: float | None = None, *, margin: float | None = None, confidence: float | None = None
-    ) -> PromisedRule:
-        """The best rule that keeps a budget on unseen rows.
-
-        Args:
-            asked: the budget; None for the best rule without one.
-            margin: None to keep it in the population; a number that is taken off it, 0 for none.
-            confidence: the probability that the population keeps it; None for its expectation.
-
-        Raises:
-            InfeasibleError: the rows are too few to promise it.
-        """
-        check_question(asked, margin, confidence)
-        if self.scores.shape[1] > 2:
-            return self._of_many_labels(asked, margin, confidence)
-        if asked is None or margin is not None:
-            level = 1.0 if asked is None else asked - (margin or 0.0)
-            return PromisedRule(self._rule(self._plain, level), level, np.nan, np.nan)
-        return self._margin.keep(asked, confidence)
-
     def at_level(self, level: float) -> Rule:
-        """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
-        if self.scores.shape[1] > 2:
-            try:
-                return self.rule(level, margin=0.0).rule
-            except InfeasibleError as error:  # the strictest there is
-                return self.rule(error.smallest[self.budget], margin=0.0).rule
+        """On curves that borrow."""
         return self._rule(self._known, level)
+
+    def _on_rows(self, asked: float) -> PromisedRule:
+        level = min(asked, 1.0)
+        return PromisedRule(self._rule(group_curves_borrowing(self._table, borrow=False), level), level)
+
+    def _keep(self, asked: float, confidence: float | None) -> PromisedRule:
+        return self._margin.keep(asked, confidence)
 
     @cached_property
     def _table(self) -> ScoreTable:
         return ScoreTable.from_rows(self.scores[:, 1], self.y, self.z, self.weight)
-
-    @cached_property
-    def _plain(self) -> GroupCurves:
-        return group_curves_borrowing(self._table, borrow=False)
 
     @cached_property
     def _known(self) -> GroupCurves:
@@ -139,63 +142,86 @@ class Promises:
         return Margin(self._table, self.groups, self.maximize, self.budget, self._known)
 
     def _rule(self, known: GroupCurves, level: float) -> ThresholdChannel:
-        """The best rule within a level on the curves, or the strictest there is."""
         close = _OBJECTIVE_GAP if self.budget == "violation" else None
         solver = RocSolver(*known[:2], self.maximize, self.budget, self.groups, close)
         return solver.rule(solver.curve(np.array([max(level, solver.least)])).rates[0])
 
+
+class LabelPromises(Promising):
+    """The best rules for more labels that see the group, at a price of v found by bisection."""
+
+    def at_level(self, level: float) -> Rule:
+        """The strictest rule shows the least that any price can."""
+        try:
+            return self._on_rows(level).rule
+        except InfeasibleError as error:
+            return self._on_rows(error.smallest[self.budget]).rule
+
     @cached_property
-    def _label_rules(self) -> LabelRules:
+    def _rules(self) -> LabelRules:
         if self.budget not in _MANY_LABELS:
             names = ", ".join(map(repr, _MANY_LABELS))
             raise InputError(f"More than two labels: the budget must be one of {names}, got {self.budget!r}.")
         return LabelRules(self.scores, self.y, self.z, self.weight, len(self.groups), self.maximize)
 
-    def _of_many_labels(self, asked: float | None, margin: float | None, confidence: float | None) -> PromisedRule:
-        """The best rule that is expected to keep the budget, at a price found by bisection."""
-        rules = self._label_rules
-        scale = 1.0 if rules.gains is None else float(np.ptp(rules.gains)) or 1.0
-        cheap, dear = scale * _PRICES[0], scale * _PRICES[1]
-        choice = rules.choice(scale)
-        computed = asked is not None and margin is None
-        most = np.inf if asked is None else asked - (margin or 0.0)
+    @property
+    def _scale(self) -> float:
+        """The range of the gains."""
+        gains = self._rules.gains
+        return 1.0 if gains is None else float(np.ptp(gains)) or 1.0
+
+    def _fitted(self, price: float) -> SoftmaxChannel:
+        return self._rules.point(price, self._rules.choice(self._scale)).rule(self.groups)
+
+    def _on_rows(self, asked: float) -> PromisedRule:
         fitted: dict[float, SoftmaxChannel] = {}
 
-        def shows(price: float) -> float:
-            if not computed:
-                fitted[price] = rules.point(price, choice).rule(self.groups)
-                return self._used(fitted[price])
-            return _expected(rules.tables(price, choice), self.budget, self.weight, confidence)
+        def shown(price: float) -> float:
+            fitted[price] = self._fitted(price)
+            return self._used(fitted[price])
 
-        smallest = np.nan
-        price, shown = cheap, np.nan if asked is None else shows(cheap)
-        if asked is not None and shown > most + 1e-12:
-            price, smallest = dear, shows(dear)
-            if smallest > most * (1.0 + _SOLVED) + 1e-12:
-                raise InfeasibleError(
-                    f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the "
-                    f"strictest is expected to show {smallest:.3g}. Ask for that or more, or bring "
-                    "more rows.",
-                    {self.budget: smallest},
-                )
-            shown, low = min(smallest, most), cheap
-            for _ in range(_STEPS):
-                middle = float(np.sqrt(low * price))
-                shown_there = shows(middle)
-                if shown_there <= most:
-                    price, shown = middle, shown_there
-                else:
-                    low = middle
-        elif computed:
-            smallest = shows(dear)
-        rule = fitted.get(price) or rules.point(price, choice).rule(self.groups)
-        promise = (shown, smallest) if computed else (np.nan, np.nan)
-        return PromisedRule(rule, self._used(rule), *promise)
+        rule = fitted[self._price(asked, shown)[0]]
+        return PromisedRule(rule, self._used(rule))
+
+    def _keep(self, asked: float, confidence: float | None) -> PromisedRule:
+        choice = self._rules.choice(self._scale)
+
+        def shown(price: float) -> float:
+            return _expected(self._rules.tables(price, choice), self.budget, self.weight, confidence)
+
+        price, expected, smallest = self._price(asked, shown)
+        if np.isnan(smallest):
+            smallest = shown(self._scale * _PRICES[1])
+        rule = self._fitted(price)
+        return PromisedRule(rule, self._used(rule), expected, smallest)
+
+    def _price(self, most: float, shown: Callable[[float], float]) -> tuple[float, float, float]:
+        """The least price at which no more than this is shown; what is, there and at the highest price.
+
+        NaN for the highest where the lowest will do.
+        """
+        low, price = (self._scale * end for end in _PRICES)
+        if (there := shown(low)) <= most + 1e-12:
+            return low, there, np.nan
+        smallest = shown(price)
+        if smallest > most * (1.0 + _SOLVED) + 1e-12:
+            raise InfeasibleError(
+                f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the strictest is expected to "
+                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                {self.budget: smallest},
+            )
+        expected = min(smallest, most)
+        for _ in range(_STEPS):
+            middle = float(np.sqrt(low * price))
+            if (there := shown(middle)) <= most:
+                price, expected = middle, there
+            else:
+                low = middle
+        return price, expected, smallest
 
     def _used(self, rule: SoftmaxChannel) -> float:
         """What the rule uses of the budget on the rows that it was fitted to."""
-        names = [self.groups[code] for code in self.z.tolist()]
-        q = rule.predict_proba(self.scores, sensitive_features=names)
+        q = rule.law(self.scores, Coded(self.z, self.groups))
         table = soft_counts(self.y, q, sensitive_features=self.z, sample_weight=self.weight)
         return float(BUDGETS[self.budget](table))
 
@@ -222,27 +248,11 @@ def _expected(tables: Array, budget: str, weight: Array, confidence: float | Non
     return float(np.mean(BUDGETS[budget](tables)))
 
 
-def check_question(asked: float | None, margin: float | None, confidence: float | None) -> None:
-    """An error where a budget, a margin or a confidence cannot be meant."""
-    if asked is not None and not asked >= 0.0:
-        raise InputError(f"A budget is a number of at least 0, got {asked}.")
-    taken = 0.0 if margin is None else one_number(margin, "margin")
-    if not (taken >= 0.0 and (asked is None or taken <= asked)):
-        raise InputError(f"`margin` is taken off the budget of {asked} and must be between 0 and that, got {margin}.")
-    if confidence is not None and (asked is None or margin is not None):
-        raise InputError("`confidence` says how surely a budget is kept: pass a budget too, or leave it out.")
+class BlindPromises(Promising):
+    """The best rules without the group; columns are found once.
 
-
-class BlindPromises:
-    """The best rules without the group, for any budget of one kind; columns are found once.
-
-    Args:
-        q: q(y, z | x), array (n, labels, groups), of rows that trained nothing.
-        y, z: codes of the labels and of the groups.
-        weight: weight of each row.
-        groups: the names of the groups, for costs that differ between them.
-        maximize, budget: as in `limit`; for more than two labels "accuracy" or
-            "balanced_accuracy", and "eo_gap", "eo_max" or "violation".
+    For more than two labels: "accuracy" or "balanced_accuracy", and "eo_gap", "eo_max" or
+    "violation".
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
@@ -256,47 +266,26 @@ class BlindPromises:
     (True, 0.05, (4000, 2))
     """
 
-    def __init__(
-        self,
-        q: Array,
-        y: Index,
-        z: Index,
-        weight: Array,
-        groups: Levels,
-        *,
-        maximize: str | Cost = "accuracy",
-        budget: str = "eo_gap",
-    ) -> None:
-        self.q = check_joint(q)
-        self.y, self.z, self.weight = y, z, np.asarray(weight, dtype=np.float64)
-        self.groups, self.maximize, self.budget = groups, maximize, budget
-        self._law = BlindRows(self.q, self.weight, y, z)
-        self._columns = ColumnSolver(self._law, groups, maximize, budget)
-        # by level: the rule, and draws of what the population shows of the budget
-        self._known: dict[float, tuple[ColumnPoint, Array]] = {}
+    @cached_property
+    def _law(self) -> BlindRows:
+        return BlindRows(check_joint(self.scores), self.weight, self.y, self.z)
 
-    def rule(
-        self, asked: float | None = None, *, margin: float | None = None, confidence: float | None = None
-    ) -> PromisedRule:
-        """The best rule that keeps a budget on unseen rows, as in `Promises.rule`.
+    @cached_property
+    def _columns(self) -> ColumnSolver:
+        return ColumnSolver(self._law, self.groups, self.maximize, self.budget)
 
-        Args:
-            asked: the budget; None for the best rule without one.
-            margin: None to keep it in the population; a number that is taken off it, 0 for none.
-            confidence: the probability that the population keeps it; None for its expectation.
-
-        Raises:
-            InfeasibleError: the rows are too few to promise it.
-        """
-        check_question(asked, margin, confidence)
-        if asked is None or margin is not None:
-            level = 1.0 if asked is None else asked - (margin or 0.0)
-            return PromisedRule(self.point(level).rule, level, np.nan, np.nan)
-        return self._keep(asked, confidence)
+    @cached_property
+    def _known(self) -> dict[float, tuple[ColumnPoint, Array]]:
+        """By level: the rule, and draws of what the population shows of the budget."""
+        return {}
 
     def at_level(self, level: float) -> BlindRule:
-        """The best rule within a level on the rows; no margin is taken."""
+        """As `Promising` has it."""
         return self.point(level).rule
+
+    def _on_rows(self, asked: float) -> PromisedRule:
+        level = min(asked, 1.0)
+        return PromisedRule(self.point(level).rule, level)
 
     def point(self, level: float) -> ColumnPoint:
         """The best mixture within a level on the rows; it has no bound."""
@@ -304,27 +293,20 @@ class BlindPromises:
 
     def _keep(self, asked: float, confidence: float | None) -> PromisedRule:
         """The rule of the largest level that keeps what was asked."""
-        if confidence is not None:
-            check_confidence(confidence)
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
             raise refusal(self.budget, asked, smallest, confidence)
         self._shown(asked, confidence)
-
-        def curve() -> list[tuple[float, float]]:
-            return sorted((level, self._shown(level, confidence)) for level in self._known if level <= asked)
-
-        for _ in range(12):  # what is shown rises with the level, nearly linearly: false position
-            points = curve()
+        for turn in range(13):  # what is shown rises with the level, nearly linearly: false position
+            points = sorted((level, self._shown(level, confidence)) for level in self._known if level <= asked)
             low, below = max(point for point in points if point[1] <= asked)
             over = [point for point in points if point[0] > low]
-            if not over or asked - below < _BUDGET_GAP * asked:
+            if not over or asked - below < _BUDGET_GAP * asked or turn == 12:
                 break
             high, above = over[0]
             share = float(np.clip((asked - below) / (above - below), 0.1, 0.9))
             self._shown(low + share * (high - low), confidence)
-        level, shown = max(point for point in curve() if point[1] <= asked)
-        return PromisedRule(self._known[level][0].rule, level, shown, smallest)
+        return PromisedRule(self._known[low][0].rule, low, below, smallest)
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
@@ -353,7 +335,7 @@ class BlindPromises:
         At least that of half a row, unless all rows are decided alike.
         """
         law = self._law
-        decided, n = point.rule.predict_proba(self.q), law.effective_rows()
+        decided, n = point.rule.predict_proba(self.scores), law.effective_rows()
         square = np.stack([np.bincount(law.cell, law.weight * p**2, law.mass.size) for p in decided.T], axis=-1)
         mass, n = law.mass[..., None], n[..., None] + 1.0
         variance = square.reshape(point.rates.shape) / np.where(mass > 0, mass, 1.0) - point.rates**2

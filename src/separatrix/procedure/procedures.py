@@ -31,7 +31,7 @@ from separatrix.core.numerics import bisect
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.margin import PromisedRule, up
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.promised import BlindPromises, Promises
+from separatrix.optimum.promised import BlindPromises, LabelPromises, Promises, Promising
 from separatrix.optimum.rules import BlindRule, PlainRule
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, separate
@@ -193,7 +193,7 @@ class Decisions(Procedure):
 
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The rule of any budgets of the same kinds; curves and resamples are computed once."""
-        kind: Any = BlindPromises if self.blind else Promises
+        kind: Any = BlindPromises if self.blind else Promises if scores.shape[1] == 2 else LabelPromises
         shaped = scores.reshape(len(scores), -1, len(rows.groups)) if self.blind else scores
         best = kind(
             shaped, rows.y, rows.z, rows.weights, rows.groups,
@@ -206,9 +206,9 @@ class Decisions(Procedure):
                 # the margin was taken off the level once, on all rows
                 return whole._replace(rule=best.at_level(whole.level), expected=np.nan)
             if not budgets:
-                return best.rule(None)
+                return best.rule()
             (_, asked), *others = sorted(budgets.items())
-            promised = best.rule(asked, margin=self.margin, confidence=self.confidence)
+            promised = best.rule(asked, promised=self.margin is None, confidence=self.confidence)
             for other, most in others:
                 promised = _stricter(best, promised, partial(self._used, other, scores, rows), other, most)
             return promised
@@ -229,11 +229,7 @@ class Decisions(Procedure):
 
 
 def _stricter(
-    best: Promises | BlindPromises,
-    promised: PromisedRule,
-    used: Callable[[PromisedRule], float],
-    name: str,
-    most: float,
+    best: Promising, promised: PromisedRule, used: Callable[[PromisedRule], float], name: str, most: float
 ) -> PromisedRule:
     """The rule of the largest smaller level that is also expected to keep another budget."""
     if used(promised) <= most:

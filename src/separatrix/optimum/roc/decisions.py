@@ -101,7 +101,10 @@ class RocSolver:
     def curve(self, levels: Array) -> DecisionCurve:
         """The best rates for rising levels, none negative."""
         if self.kind.criterion == "sufficiency":
-            rates, upper = self._under_predictive_gap(levels)
+            search, price, close = self.predictive.best, self.value.price, self.tolerance or _PREDICTIVE_GAP
+            solved = [search(price, level, close) for level in levels.tolist()]
+            rates, upper = map(np.array, zip(*solved, strict=True))
+            upper += self.value.constant
         elif self.kind.widths is not None:
             rates, upper = self._under_widths(levels)
         elif self.value.price is None:
@@ -119,8 +122,8 @@ class RocSolver:
         curve = self.curve(levels)
         ones = np.swapaxes(curve.rates, 1, 2)  # (n, labels, groups)
         law = np.stack([1.0 - ones, ones], axis=-1)  # P(U=u | y, z)
-        solutions = zip(curve.values.tolist(), curve.upper.tolist(), law, curve.rates, strict=True)
-        return [Solution(value, upper, rates, partial(self.rule, x)) for value, upper, rates, x in solutions]
+        rules = (partial(self.rule, x) for x in curve.rates)
+        return list(map(Solution, curve.values.tolist(), curve.upper.tolist(), law, rules))
 
     def spaced(self, points: int) -> Array:
         """As in `Solver`."""
@@ -134,8 +137,32 @@ class RocSolver:
         return self.least + wide * np.linspace(0.0, 1.0, points) ** 2
 
     def rule(self, rates: Array) -> ThresholdChannel:
-        """The rule that has these rates (groups, 2)."""
-        return rule_of(rates, self.curves, self.regions.mass, self.groups)
+        """The rule that has these rates (groups, 2): a randomised threshold per group, thinned where it must be weaker.
+
+        A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones
+        are kept with probability μ.
+        """
+        thresholds, levels = [], []
+        for curve, mass, (s, t) in zip(self.curves, self.regions.mass, rates.tolist(), strict=True):
+            if mass.min() <= 0:  # one of the rates is not defined: a constant has the other
+                thresholds.append(np.array([-np.inf]))
+                levels.append(np.array([s if mass[0] > 0 else t]))
+                continue
+            chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
+            # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the
+            # point leaves the region by
+            beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
+            edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
+            a, d = chain[edge], chain[edge + 1] - chain[edge]
+            slant = d[1] * s - d[0] * t
+            # along the first edge the ray and the edge are one: rounding must not decide the position
+            straight = edge == 0 or slant >= 0
+            position = 1.0 if straight else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
+            reach = (a + position * d).sum()
+            keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
+            thresholds.append(cut[edge : edge + 2].copy())
+            levels.append(np.array([keep if edge else 0.0, keep * position]))
+        return ThresholdChannel(self.groups, tuple(thresholds), tuple(levels))
 
     def _under_widths(self, levels: Array) -> tuple[Array, Array]:
         regions, value, programme = self.regions, self.value, Programme(self.regions, self.kind)
@@ -152,20 +179,15 @@ class RocSolver:
                 upper[j] = value.constant + bound
         return rates, upper
 
-    def _under_predictive_gap(self, levels: Array) -> tuple[Array, Array]:
-        price, close = self.value.price, self.tolerance or _PREDICTIVE_GAP
-        rates, bounds = zip(*(self.predictive.best(price, level, close) for level in levels.tolist()), strict=True)
-        return np.array(rates), self.value.constant + np.array(bounds)
-
 
 def group_curves(s: Array, y: Index, z: Index, w: Array, n_groups: int) -> tuple[tuple[RocCurve, ...], Array]:
     """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
-    curves, mass = [], np.zeros((n_groups, 2))
-    for g, rows in enumerate(rows_by_code(z, n_groups)):
+    curves, mass = [], []
+    for rows in rows_by_code(z, n_groups):
         positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
         curves.append(roc_curve(s[rows], positive, negative))
-        mass[g] = negative.sum(), positive.sum()
-    return tuple(curves), _shares(mass)
+        mass.append((negative.sum(), positive.sum()))
+    return tuple(curves), _shares(np.array(mass))
 
 
 def histogram_curves(histogram: ScoreHistogram) -> tuple[tuple[RocCurve, ...], Array]:
@@ -182,36 +204,3 @@ def _shares(mass: Array) -> Array:
     if mass.sum(0).min() <= 0:
         raise InputError("One of the two labels has no weight: there is nothing to predict.")
     return mass / mass.sum()
-
-
-def rule_of(rates: Array, curves: Sequence[RocCurve], mass: Array, groups: Levels) -> ThresholdChannel:
-    """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
-    where it must be weaker.
-
-    A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones are
-    kept with probability μ.
-    """
-    thresholds, levels = [], []
-    for z, curve in enumerate(curves):
-        present = np.flatnonzero(mass[z] > 0)
-        if len(present) < 2:  # one of the rates is not defined: a constant has the other
-            label = int(present[0]) if len(present) else 1
-            thresholds.append(np.array([-np.inf]))
-            levels.append(rates[z, label : label + 1])
-            continue
-        chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
-        # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the point
-        # leaves the region by
-        s, t = rates[z]
-        beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
-        edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
-        a, d = chain[edge], chain[edge + 1] - chain[edge]
-        slant = d[1] * s - d[0] * t
-        # along the first edge the ray and the edge are one: rounding must not decide the position
-        straight = edge == 0 or slant >= 0
-        position = 1.0 if straight else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
-        reach = (a + position * d).sum()
-        keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
-        thresholds.append(cut[edge : edge + 2].copy())
-        levels.append(np.array([keep if edge else 0.0, keep * position]))
-    return ThresholdChannel(groups, tuple(thresholds), tuple(levels))

@@ -78,8 +78,7 @@ class PredictiveSearch:
         best, value, closed = x[top], float(reached[top]), -np.inf
         cells = np.array([sides])
         for _ in range(_DEPTH):
-            boxes = Boxes(cells[:, 0], cells[:, 1] + level, cells[:, 2], cells[:, 3] + level)
-            bound = self._bounds(price, boxes)
+            bound = self._bounds(price, Boxes(*(cells + level * np.array([0, 1, 0, 1])).T))
             order = np.argsort(-bound)
             open_ = order[bound[order] > value + tolerance][:_MOST]
             closed = max(closed, float(bound[order[len(open_) :]].max(initial=-np.inf)))
@@ -118,11 +117,10 @@ class PredictiveSearch:
 
         It is at most 1e-5 too large; ∞ where it is above `most`.
         """
-        n = len(sides.a_low)
-        epsilon = np.full(n, np.inf)
+        epsilon = np.full(len(sides.a_low), np.inf)
         if most < 0.0:
             return epsilon
-        (some,) = np.nonzero(self._full(sides, np.full(n, most)))
+        some = np.flatnonzero(self._full(sides, np.full(len(epsilon), most)))
         boxes = Boxes(*(side[some] for side in sides))
         low, high = np.zeros(len(some)), np.full(len(some), most)
         steps = max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)
@@ -134,8 +132,7 @@ class PredictiveSearch:
         """Whether every group has a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
         left = np.arange(len(level))
         for z in np.flatnonzero(self.whole):
-            a_low, a_high, b_low, b_high = (side[left] for side in sides)
-            boxes = Boxes(a_low, a_high + level[left], b_low, b_high + level[left])
+            boxes = Boxes(*(side[left] + high * level[left] for side, high in zip(sides, (0, 1, 0, 1), strict=True)))
             value = _best_point(self.regions.chains[z], self.regions.mass[z], boxes, np.zeros(2))[1]
             left = left[np.isfinite(value)]
             if not len(left):
@@ -171,14 +168,14 @@ class PredictiveSearch:
 
     def _support(self, direction: Array, boxes: Boxes) -> tuple[Array, Array]:
         """Rates (n, groups, 2) of the largest direction·x in each box, and that value."""
-        n = len(boxes.a_low)
-        x, value = np.zeros((n, *direction.shape)), np.zeros(n)
+        value = np.zeros(len(boxes.a_low))
+        x = np.zeros((len(value), *direction.shape))
         for z, chain in enumerate(self.regions.chains):
             if self.whole[z]:
                 x[:, z], gain = _best_point(chain, self.regions.mass[z], boxes, direction[z])
             else:
                 top = chain[int((chain @ direction[z]).argmax())]
-                x[:, z], gain = top, np.full(n, top @ direction[z])
+                x[:, z], gain = top, top @ direction[z]
             value += gain
         return x, value
 
@@ -258,11 +255,5 @@ def _tried(cells: Array) -> tuple[Array, Array]:
 
 def _quartered(cells: Array) -> Array:
     """Each cell (a₀, a₁, b₀, b₁) as four."""
-    a, b = cells[:, :2].mean(1), cells[:, 2:].mean(1)
-    return np.concatenate(
-        [
-            np.stack([a0, a1, b0, b1], 1)
-            for a0, a1 in ((cells[:, 0], a), (a, cells[:, 1]))
-            for b0, b1 in ((cells[:, 2], b), (b, cells[:, 3]))
-        ]
-    )
+    a, b = (np.stack([low, 0.5 * (low + high), high]) for low, high in (cells[:, :2].T, cells[:, 2:].T))
+    return np.concatenate([np.stack([*a[i : i + 2], *b[j : j + 2]], 1) for i in (0, 1) for j in (0, 1)])
