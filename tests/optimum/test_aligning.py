@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.scores.align import PENALTIES, AlignedScore, RisingMaps, _cells, align, alignment_path
+from separatrix.optimum.scores.align import PENALTIES, AlignedScore, Numeric, RisingMaps, _cells, align, alignment_path
 
 
 def rows(seed, n=4000, groups=2):
@@ -61,7 +61,7 @@ def test_the_violation_falls_along_the_path_and_r2_is_its_price(kind):
 
 def test_the_gradient_of_the_programme_is_that_of_finite_differences():
     y, s, z = rows(2, 500)
-    problem = RisingMaps(y, s, z, (0, 1))
+    problem = RisingMaps(Numeric(y, s, z, (0, 1)))
     steps = problem.start() + 0.05
     at = np.array([-1.6, -0.8, 0.03, 0.9, 1.7])
     found = problem.loss(steps, 3.0, at)
@@ -76,7 +76,7 @@ def test_at_no_penalty_it_is_least_squares_over_rising_maps():
     from scipy.optimize import lsq_linear
 
     y, s, z = rows(3, 2000)
-    problem = RisingMaps(y, s, z, (0, 1))
+    problem = RisingMaps(Numeric(y, s, z, (0, 1)))
     steps = problem.descend(problem.start(), 0.0)
     sums = np.kron(np.eye(2), np.tril(np.ones((steps.shape[1],) * 2)))
     design = np.vstack([problem.basis @ sums * np.sqrt(problem.share)[:, None], np.sqrt(problem.pull) * sums])

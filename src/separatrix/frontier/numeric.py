@@ -143,7 +143,7 @@ class NumericFrontier(Folder):
         y, z = self.rows["y"], self.rows["z"]
         self.nested = self.scores(NUMBERS)
         self.data = Numeric(y, self.nested.honest[:, 0], z, self.groups)
-        self.codes = z if self.groups else attribute_bins(z)
+        self.codes = self.data.codes
         self._inner: dict[int | None, Iterator[float]] = {}
 
     @property

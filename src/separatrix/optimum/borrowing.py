@@ -66,15 +66,13 @@ class ScoreTable:
             entry = np.empty_like(order)
             entry[order] = np.arange(len(order))
             return cls(scores[order], y[order], z[order], entry, weight)
-        entry, least, group = np.empty(len(y), dtype=np.intp), [], []
-        blocks = 0
+        entry, least, group, blocks = np.empty(len(y), dtype=np.intp), [], [], 0
         for g in np.unique(z):
             rows = np.flatnonzero(z == g)
             rows = rows[np.argsort(-scores[rows])]  # tied rows are of one block, in any order
             s = scores[rows]
             # blocks of equal size; rows of one score stay in one block
-            ends = np.arange(0, len(rows), -(-len(rows) // _BLOCKS))[1:]
-            starts = np.unique(np.r_[0, np.searchsorted(-s, -s[ends])])
+            starts = np.unique(np.searchsorted(-s, -s[:: -(-len(rows) // _BLOCKS)]))
             sizes = np.diff(starts, append=len(rows))
             entry[rows] = 2 * np.repeat(np.arange(blocks, blocks + len(starts)), sizes)
             least.append(s[starts + sizes - 1])

@@ -65,18 +65,6 @@ class PromisedRule(NamedTuple):
     smallest: float = np.nan
 
 
-class _Judged(NamedTuple):
-    """Rates (groups, 2) that the population is expected to show of a rule, and resamples of them.
-
-    Args:
-        rates: r̂ of each resample, (resamples, groups, 2).
-        floor: standard errors (groups, 2) that a cell has at least.
-    """
-
-    rates: Array
-    floor: Array
-
-
 class Margin:
     """Finds the level that keeps a budget in the population; remembers the levels it has measured.
 
@@ -104,7 +92,8 @@ class Margin:
         self._rising = -table.score  # within each group
         self._label = np.stack([table.y == 0, table.y == 1])
         self._ends = np.searchsorted(table.z, np.arange(len(groups) + 1))
-        self._measured: dict[float, _Judged] = {}
+        # by level: r̂ of each resample (resamples, groups, 2); standard errors (groups, 2) that a cell has at least
+        self._measured: dict[float, tuple[Array, Array]] = {}
 
     def keep(self, asked: float, confidence: float | None = None) -> PromisedRule:
         """The largest level whose rule is expected to keep what was asked.
@@ -154,7 +143,7 @@ class Margin:
         for repeats in self._resamples():
             drawn = self.table.sums(repeats)
             curves = group_curves_borrowing(self.table, sums=drawn, borrowed=self.known.borrowed)
-            judges = self._counts(drawn), self._counts(self.table.sums((repeats == 0).astype(np.float64)))
+            judges = [self._counts(sums) for sums in (drawn, self.table.sums((repeats == 0).astype(np.float64)))]
             rules = self._fits(curves, new, _TOLERANCE)
             on_all_rows.append(self._passed(rules, everything))
             # rule of the resample less rule of all rows: the same draw, the same noise
@@ -170,7 +159,7 @@ class Margin:
         for j, level in enumerate(new.tolist()):
             spread = np.array([[np.ptp(np.r_[q, 0.0])] for q in whole_rules[j].levels])
             floor = np.where(self.known.rows > 0, np.sqrt(0.5) * spread / n, 0.0)
-            self._measured[level] = _Judged(rates[:, j], floor)
+            self._measured[level] = rates[:, j], floor
 
     def _resamples(self) -> Iterator[Array]:
         """How often each row occurs, in balanced resamples of every cell, or of every group.

@@ -62,15 +62,13 @@ class Cost:
         columns = []
         for name in ("false_positive", "false_negative"):
             given = getattr(self, name)
-            if isinstance(given, Mapping):
-                missing = [group for group in groups if group not in given]
-                extra = [group for group in given if group not in groups]
-                if missing or extra:
-                    what = f"no cost for {listed(missing)}" if missing else f"costs for {listed(extra)}"
-                    raise InputError(f"`{name}` has {what}; the groups are {listed(groups)}.")
-                columns.append([float(given[group]) for group in groups])
-            else:
-                columns.append([float(given)] * len(groups))
+            costs = given if isinstance(given, Mapping) else dict.fromkeys(groups, given)
+            missing = [group for group in groups if group not in costs]
+            extra = [group for group in costs if group not in groups]
+            if missing or extra:
+                what = f"no cost for {listed(missing)}" if missing else f"costs for {listed(extra)}"
+                raise InputError(f"`{name}` has {what}; the groups are {listed(groups)}.")
+            columns.append([float(costs[group]) for group in groups])
         return np.array(columns).T
 
 
@@ -89,24 +87,18 @@ def budgets_of(
     ({'parity_gap': 0.05}, {'eo_gap': 0.02})
     """
     kind = criterion_named(criterion)
-    budgets = {}
-    if max_eo_gap is not None:
-        if criterion != "separation":
-            raise InputError(
-                f"`max_eo_gap` belongs to separation; for criterion={criterion!r} pass `max_gap` "
-                f"(its {kind.gap_label})."
-            )
-        if max_gap is not None:
-            raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
-        budgets["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
-    if max_gap is not None:
-        budgets[kind.gap_name] = one_number(max_gap, "max_gap")
-    if max_violation is not None:
-        nats = [name for name in kind.budgets if BUDGETS[name].nats]
-        if not nats:
-            raise InputError(f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label}).")
-        budgets[nats[0]] = one_number(max_violation, "max_violation")
-    return budgets
+    nats = next((name for name in kind.budgets if BUDGETS[name].nats), "")
+    if max_eo_gap is not None and criterion != "separation":
+        raise InputError(
+            f"`max_eo_gap` belongs to separation; for criterion={criterion!r} pass `max_gap` (its {kind.gap_label})."
+        )
+    if max_eo_gap is not None and max_gap is not None:
+        raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
+    if max_violation is not None and not nats:
+        raise InputError(f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label}).")
+    given = {"max_eo_gap": max_eo_gap, "max_gap": max_gap, "max_violation": max_violation}
+    budgets = {"max_eo_gap": "eo_gap", "max_gap": kind.gap_name, "max_violation": nats}
+    return {budgets[option]: one_number(level, option) for option, level in given.items() if level is not None}
 
 
 def objective_of(maximize: str | Cost) -> Metric:

@@ -150,10 +150,10 @@ def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> Array:
     """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u), equal for all z."""
     p = _law(p_xyz)
     q = _channel(p, f, None)
-    if not 0 <= z0 < p.shape[2]:
-        n = p.shape[2]
+    n = p.shape[2]
+    if not 0 <= z0 < n:
         raise InputError(f"`z0` must be one of the {n} groups 0 … {n - 1}, got {z0}.")
-    return np.repeat(q[:, z0 : z0 + 1], p.shape[2], axis=1)
+    return np.repeat(q[:, z0 : z0 + 1], n, axis=1)
 
 
 def budgets(p_xyz: ArrayLike) -> Budgets:
@@ -169,9 +169,8 @@ def budgets(p_xyz: ArrayLike) -> Budgets:
     of_yz = p.sum(0)
     utility = float(mutual_information(pair))
     separation = float(entropy(of_yz, 2) - entropy(of_yz.sum(1), 1))
-    joint = np.zeros((y * z, 1, x * z))  # (y, z) against (x, z): zero unless both z agree
-    for g in range(z):
-        joint[np.arange(y) * z + g, 0, g::z] = p[:, :, g].T
+    # (y, z) against (x, z): zero unless both z agree
+    joint = np.einsum("xyz,zw->yzxw", p, np.eye(z)).reshape(y * z, 1, x * z)
     return Budgets(utility, separation, float(mutual_information(joint)))
 
 
@@ -196,7 +195,10 @@ def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
     p = _law(p_xyz)
     k = p.shape[1] if n_outputs is None else n_outputs
     if p.shape[1] == 2 and k == 2:
-        return float(_threshold_utility(p.sum(2)))
+        order = np.argsort(-quotient(p.sum(2)[:, 1], p.sum((1, 2))), kind="stable")
+        ones = np.cumsum(p.sum(2)[order], axis=0)  # convex in the rates: the best is a threshold
+        tables = np.stack([p.sum((0, 2)) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
+        return float(mutual_information(np.maximum(tables, 0.0)).max())
     if k ** p.shape[0] > MAX_PREDICTORS:
         raise InputError(f"{k}^{p.shape[0]} predictors of X are more than {MAX_PREDICTORS:,}. Merge values of x.")
     return float(_all_points(p.sum(2).T[:, None, :], k)[1].max())
@@ -279,11 +281,10 @@ def necessary_trade_off(p_xyz: ArrayLike, n_outputs: int | None = None, toleranc
         fails.append(f"overlap fails (cells of product mass {missing:.3g} never occur)")
     if fails:
         words = "no conclusion: " + " and ".join(fails)
-        blind = x_only
-        if dependence > tolerance:
-            blind = _u_blind(p, n_outputs)
-            if np.isfinite(blind):
-                words += f"; without the group v = 0 allows u = {blind:.4g} of u*_X = {x_only:.4g}"
+        blind = x_only if dependence <= tolerance else np.nan
+        if np.isnan(blind) and p.shape[1] == 2 and n_outputs in (None, 2) and (p.sum((0, 2)) > 0).all():
+            blind = float(blind_limit(p, "utility", "violation", np.zeros(1)).values[0])
+            words += f"; without the group v = 0 allows u = {blind:.4g} of u*_X = {x_only:.4g}"
         return TradeOff(False, dependence, missing, x_only, both, float("nan"), words, blind)
     price = max(both - x_only, 0.0)
     if price <= tolerance:
@@ -295,33 +296,15 @@ def necessary_trade_off(p_xyz: ArrayLike, n_outputs: int | None = None, toleranc
     return TradeOff(True, dependence, missing, x_only, both, price, words, x_only)
 
 
-def _u_blind(p: Array, n_outputs: int | None) -> float:
-    """The best utility of X alone at v = 0; NaN for more than two labels or outputs."""
-    if p.shape[1] != 2 or n_outputs not in (None, 2) or (p.sum((0, 2)) <= 0).any():
-        return float("nan")
-    return float(blind_limit(p, "utility", "violation", np.zeros(1)).values[0])
-
-
 def _private(p: Array, points: int) -> Limit:
     """The certified frontier of all randomised predictors of (X, Z), from P(Y=1|x,z)."""
     mass = p.sum(0).T
     used = np.flatnonzero(mass.sum(1) > 0)
     if mass.sum(0).min() <= 0:
         raise InputError("One of the two labels has probability zero: there is nothing to predict.")
-    curves = []
-    for z in used:
-        curves.append(roc_curve(quotient(p[:, 1, z], p[:, :, z].sum(1)), p[:, 1, z], p[:, 0, z]))
-    groups = tuple(used.tolist())
-    solver = RocSolver(tuple(curves), mass[used], "utility", "violation", groups, _PRIVATE)
+    curves = [roc_curve(quotient(p[:, 1, z], p[:, :, z].sum(1)), p[:, 1, z], p[:, 0, z]) for z in used]
+    solver = RocSolver(curves, mass[used], "utility", "violation", tuple(used.tolist()), _PRIVATE)
     return Limit.from_solver(solver, None, points, (0, 1))
-
-
-def _threshold_utility(p_xy: Array) -> float:
-    """Best I(f(X);Y) for two labels and outputs: convex in the rates, so a threshold."""
-    order = np.argsort(-quotient(p_xy[:, 1], p_xy.sum(1)), kind="stable")
-    ones = np.cumsum(p_xy[order], axis=0)
-    tables = np.stack([p_xy.sum(0) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
-    return float(mutual_information(np.maximum(tables, 0.0)).max())
 
 
 def _all_points(p: Array, k: int) -> tuple[Array, Array]:
@@ -337,9 +320,8 @@ def _all_points(p: Array, k: int) -> tuple[Array, Array]:
     for atoms in (range(low), range(low, z * x)):
         tables = np.zeros((1, y, z, k))
         for atom in atoms:
-            choice = np.zeros((k, y, z, k))
-            choice[np.arange(k), :, atom // x, np.arange(k)] = cell[atom]
-            tables = (tables[:, None] + choice[None]).reshape(-1, y, z, k)
+            choice = np.einsum("y,g,ou->oygu", cell[atom], np.eye(z)[atom // x], np.eye(k))
+            tables = (tables[:, None] + choice).reshape(-1, y, z, k)
         halves.append(tables)
     first, second = halves
     v, u = np.empty(len(first) * len(second)), np.empty(len(first) * len(second))

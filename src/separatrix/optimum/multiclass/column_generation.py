@@ -93,12 +93,8 @@ class DifferenceBudget:
             on_auxiliary, right = on_auxiliary.copy(), np.zeros(rows)
             on_auxiliary[-self.last :, more // 2 :] *= 1.0 - level
         scale = float(np.ptp(gains)) or 1.0
-        x, mu = least_cost(
-            np.r_[-gains / scale, np.zeros(more)],
-            np.hstack([self.on_rates @ rates.reshape(m, -1).T, on_auxiliary]),
-            right,
-            np.r_[np.ones(m), np.zeros(more)],
-        )
+        matrix = np.hstack([self.on_rates @ rates.reshape(m, -1).T, on_auxiliary])
+        x, mu = least_cost(np.r_[-gains / scale, np.zeros(more)], matrix, right, np.r_[np.ones(m), np.zeros(more)])
         mu, weights = mu * scale, np.maximum(x[:m], 0.0)
         spent = float(np.maximum(-(mu @ on_auxiliary), 0.0).sum() + mu @ right)
         return Mixture(weights / weights.sum(), (mu @ self.on_rates).reshape(self.shape), spent)
@@ -127,13 +123,10 @@ class DifferenceBudget:
         difference, width = np.zeros((n, outputs, *self.shape)), np.zeros((n, labels))
         u = np.arange(outputs)
         for k, (y, a, b) in enumerate(pairs):
-            difference[k, u, y, a, u], difference[k, u, y, b, u] = 1.0, -1.0
-            width[k, y] = 1.0
+            difference[k, u, y, a, u], difference[k, u, y, b, u], width[k, y] = 1.0, -1.0, 1.0
         total = np.kron(np.eye(n), np.ones((1, outputs)))
         rates = np.vstack([difference.reshape(n * outputs, -1), np.zeros((n, np.prod(self.shape)))])
-        auxiliary = np.vstack(
-            [np.hstack([-np.eye(n * outputs), np.zeros((n * outputs, labels))]), np.hstack([total, -width])]
-        )
+        auxiliary = np.block([[-np.eye(n * outputs), np.zeros((n * outputs, labels))], [total, -width]])
         share = np.hstack([np.zeros((labels, n * outputs)), np.eye(labels)])
         return rates, auxiliary, share
 
@@ -178,10 +171,11 @@ class ViolationBudget:
     def _leaves(self, start: Array, step: Array, rates: Array, level: float) -> float:
         """Where the segment leaves the budget: 1 if it does not."""
         first, way = (np.tensordot(weights, rates, 1) for weights in (start, step))
-        if self._violation(first + way) <= level:
-            return 1.0
-        last, _ = bisect(lambda x: self._violation(first + x * way) <= level, 0.0, 1.0, 40)
-        return float(last)
+
+        def within(share: float) -> bool:
+            return self._violation(first + share * way) <= level
+
+        return 1.0 if within(1.0) else float(bisect(within, 0.0, 1.0, 40)[0])
 
     def _cut(self, mean: Array) -> None:
         """v(R') ≥ Σ P(y,z) log(R / R̄) R' for every R, with equality at R' = R."""
@@ -259,10 +253,6 @@ class ColumnPoint(NamedTuple):
         """It as a rule of q(y, z | x)."""
         return BlindRule(self.weights, self.columns)
 
-    def group_rule(self, groups: Levels) -> HardMixture:
-        """It as a rule of the posterior and the group."""
-        return HardMixture(groups, self.weights, np.moveaxis(self.columns, -1, 1))
-
 
 class ColumnSolver:
     """Mixtures of decisions, with the group or of x alone; the columns found serve every level.
@@ -329,7 +319,9 @@ class ColumnSolver:
         return point._replace(value=point.value + constant, upper=point.upper + constant)
 
     def _rule(self, point: ColumnPoint) -> Rule:
-        return point.rule if isinstance(self.law, BlindLaw) else point.group_rule(self.groups)
+        if isinstance(self.law, BlindLaw):
+            return point.rule
+        return HardMixture(self.groups, point.weights, np.moveaxis(point.columns, -1, 1))
 
     def _most_useful(self, level: float) -> ColumnPoint:
         """The best mixture for the utility of two labels."""
@@ -356,7 +348,11 @@ class ColumnSolver:
         """
         worth = self.mass[..., None] * gains
         self._add(gains)
-        self._follow(gains, level)
+        if self.guide is not None:  # the columns that the law of q needs for the same question
+            self.guide._best(gains, level, _NOISE)
+            for priced in self.guide.priced[self._copied :]:
+                self._add(np.moveaxis(priced, 0, -1))
+            self._copied = len(self.guide.priced)
         close *= max(float(np.ptp(gains)), 1e-12)
         upper, held = np.inf, None
         for _ in range(_ROUNDS):
@@ -365,9 +361,11 @@ class ColumnSolver:
             mixture = self.programme.mix(values, self.rates, level)
             value = float(mixture.weights @ values)
             new = mixture[1:]
-            steadied = new if held is None else _between(held, new, self.hold)
+            # Prices between two bound as well, and steadied ones better; the mixture's own find a
+            # column wherever there is one.
+            old, hold = held or new, self.hold if held else 0.0
+            steadied = hold * old[0] + (1.0 - hold) * new[0], hold * old[1] + (1.0 - hold) * new[1]
             improved = False
-            # Steadied prices bound better; the mixture's own find a column wherever there is one.
             for price, spent in (steadied, new):
                 rates = self._add(gains - price / self._cell)
                 bound = float(((worth - price) * rates).sum()) + spent
@@ -379,15 +377,6 @@ class ColumnSolver:
             if upper - value <= close or not improved:
                 break
         return self._point(mixture.weights, value, max(upper, value))
-
-    def _follow(self, gains: Array, level: float) -> None:
-        """Add the columns that the law of q needs for the same question."""
-        if self.guide is None:
-            return
-        self.guide._best(gains, level, _NOISE)
-        for priced in self.guide.priced[self._copied :]:
-            self._add(np.moveaxis(priced, 0, -1))
-        self._copied = len(self.guide.priced)
 
     def _add(self, gains: Array) -> Array:
         """The rates of argmax_u ⟨gains_u, q⟩, which is a column from now on."""
@@ -403,8 +392,3 @@ class ColumnSolver:
         share = weights[drawn] / weights[drawn].sum()
         columns, rates = np.stack([self.priced[i] for i in drawn]), self.rates[drawn]
         return ColumnPoint(share, columns, np.tensordot(share, rates, 1), value, upper)
-
-
-def _between(held: tuple[Array, float], new: tuple[Array, float], hold: float) -> tuple[Array, float]:
-    """Prices between two, which bound as well."""
-    return hold * held[0] + (1.0 - hold) * new[0], hold * held[1] + (1.0 - hold) * new[1]

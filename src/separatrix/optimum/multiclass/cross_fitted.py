@@ -17,6 +17,7 @@ which small groups feel most (`LabelDual.priced`). The factor c and the pseudo-r
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,11 +99,10 @@ class LabelRules:
         """
         if self._chosen is None:
             scores = {}
-            for borrowed in _BORROWED:
-                for factor in _FACTORS:
-                    tables = self.tables(price, (factor, borrowed))
-                    lost = price * conditional_mutual_information(tables)
-                    scores[factor, borrowed] = float((self.value(tables) - lost).mean())
+            for borrowed, factor in product(_BORROWED, _FACTORS):
+                tables = self.tables(price, (factor, borrowed))
+                lost = price * conditional_mutual_information(tables)
+                scores[factor, borrowed] = float((self.value(tables) - lost).mean())
             self._chosen = max(scores, key=lambda choice: scores[choice])
         return self._chosen
 

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
@@ -121,8 +121,7 @@ class LabelDual:
         """
         points: list[DualPoint] = []
         for level in levels[::-1].tolist():
-            points.append(self.point(level, points[-1].start if points else start))
-        points.reverse()
+            points.insert(0, self.point(level, points[0].start if points else start))
         for j in range(1, len(points)):
             if points[j].value < points[j - 1].value:
                 again = self.point(float(levels[j]), points[j - 1].start)
@@ -164,8 +163,9 @@ class LabelDual:
             state, weight = self._search(state, level, np.full(self._shape[1], tau), _LOG_PRICE)
             if tau == _TEMPERATURES[0]:
                 start = state
-            if not self.utility:
-                upper = min(upper, self._bound(state, level))
+            if not self.utility:  # D_0 + βε
+                prices, _, _, beta = self._prices(state)
+                upper = min(upper, self.law.most(prices) + beta * level)
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
         return best._replace(start=start), upper
@@ -197,19 +197,11 @@ class LabelDual:
     ) -> tuple[DualState, Array]:
         """The best ν and β; tangent by tangent where the gains, or π (`follow`), are the rule's."""
         repeated, reached = self.utility or follow, np.nan
+        bounds = [(None, None)] * (len(state.x) - 1) + [log_price]
+        options = {"maxfun": _STEP if repeated else _EVALUATIONS, "maxcor": 20, "ftol": 1e-10}
         for _ in range(_ROUNDS if repeated else 1):
-            optimum = minimize(
-                self._dual,
-                state.x,
-                args=(state, level, tau),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=Bounds(
-                    np.r_[np.full(len(state.x) - 1, -np.inf), log_price[0]],
-                    np.r_[np.full(len(state.x) - 1, np.inf), log_price[1]],
-                ),
-                options={"maxfun": _STEP if repeated else _EVALUATIONS, "maxcor": 20, "ftol": 1e-10},
-            )
+            args = state, level, tau
+            optimum = minimize(self._dual, state.x, args, "L-BFGS-B", True, bounds=bounds, options=options)
             state = state._replace(x=optimum.x)
             weight = self._prices(state)[0] / tau[:, None]
             if not repeated:
@@ -219,10 +211,10 @@ class LabelDual:
             if abs(u - reached) < _STILL * u + _RAREST:
                 break
             reached, solved = u, state  # the rule is that of the gains and π before this line
-            state = state._replace(
-                gains=tangent(table) if self.utility else state.gains,
-                log_base=_log(table.sum((0, 1))) if follow else state.log_base,
-            )
+            if self.utility:
+                state = state._replace(gains=tangent(table))
+            if follow:
+                state = state._replace(log_base=_log(table.sum((0, 1))))
         else:
             state = solved
         return state, weight
@@ -235,11 +227,6 @@ class LabelDual:
         pooled = table.sum(1, keepdims=True)
         slope = beta * (level - float((pooled[:, 0] * divergence).sum()))
         return total + beta * level, np.r_[((t * pooled - table) / self._metric).ravel(), slope]
-
-    def _bound(self, state: DualState, level: float) -> float:
-        """D_0 + βε."""
-        prices, _, _, beta = self._prices(state)
-        return self.law.most(prices) + beta * level
 
     def _prices(self, state: DualState) -> tuple[Array, Array, Array, float]:
         """W, t(z|y,u), KL(t ‖ P(z|y)) for each (y, u), and β."""
@@ -265,27 +252,16 @@ class LabelDual:
         fixed = np.zeros(self._shape)
         fixed[..., constant] = table.sum(-1)
 
-        def within(share: Array) -> bool:
+        def within(share: Any) -> bool:
             return bool(conditional_mutual_information((1.0 - share) * table + share * fixed) <= level)
 
-        share = 0.0
-        if conditional_mutual_information(table) > level:
-            share = float(bisect(within, 1.0, 0.0, 50)[0])
+        share = 0.0 if within(0.0) else float(bisect(within, 1.0, 0.0, 50)[0])
         mixed = (1.0 - share) * table + share * fixed
         mix = (1.0 - share) * np.eye(self._shape[-1])
         mix[:, constant] += share
-        u = float(mutual_information(mixed))
-        return DualPoint(
-            np.moveaxis(weight, 0, -1),
-            state.log_base,
-            mix,
-            mixed,
-            u if self.utility else float((mixed.sum(1) * state.gains).sum()),
-            float(conditional_mutual_information(mixed)),
-            u,
-            np.nan,
-            state,
-        )
+        u, v = float(mutual_information(mixed)), float(conditional_mutual_information(mixed))
+        value = u if self.utility else float((mixed.sum(1) * state.gains).sum())
+        return DualPoint(np.moveaxis(weight, 0, -1), state.log_base, mix, mixed, value, v, u, np.nan, state)
 
 
 def tangent(table: Array) -> Array:

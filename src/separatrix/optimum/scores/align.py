@@ -185,21 +185,17 @@ class RisingMaps:
     """The programme on given rows.
 
     Args:
-        y, s: outcome and score of each row.
-        z: code of its group; or its number, where `groups` is empty.
-        groups: the names behind the codes.
-        weight: of each row.
+        data: the rows.
     """
 
-    def __init__(self, y: Array, s: Array, z: NDArray[Any], groups: Levels, weight: Array | None = None) -> None:
-        self.y, self.groups, self.weight = y, groups, weight
+    def __init__(self, data: Numeric) -> None:
+        self.data, y, s, z, groups, weight = data, data.y, data.s, data.z, data.groups, data.weight
         w = np.ones(len(y)) if weight is None else weight
-        self.share = w / w.sum()
+        self.share, self.codes = w / w.sum(), data.codes
         self.attribute_knots = np.array([])
         if groups:
-            self.codes, members = np.asarray(z), np.eye(len(groups))[z]
+            members = np.eye(len(groups))[z]
         else:
-            self.codes = attribute_bins(z)
             places = centres(z, _ATTRIBUTE_KNOTS, weight)
             self.attribute_knots = places if len(places) > 1 else np.array([places[0], places[0] + 1.0])
             unit = np.tile([0.0, 1.0], (len(self.attribute_knots), 1))
@@ -215,7 +211,7 @@ class RisingMaps:
         slope = max(float(self.share @ (away * self.target)), 0.0) / (self.share @ away**2 or 1.0)
         self.line = slope * (self.knots - middle)
         self.pull = _PSEUDO / (len(y) * self.knots.shape[1])
-        self.n_codes = int(self.codes.max()) + 1 if not groups else len(groups)
+        self.n_codes = len(groups) or int(self.codes.max()) + 1
         self.violation = ConditionalCMI.from_outcome(y, self.codes, self.n_codes, weight, bins=_BINS)
 
     def start(self) -> Array:
@@ -258,14 +254,15 @@ class RisingMaps:
         cuts = _cells(u, self.share, levels)
         place = np.searchsorted(cuts, u, side="right")
         mass = np.bincount(place, self.share, len(cuts) + 1)
-        mean = np.bincount(place, self.share * self.y, len(cuts) + 1) / mass
+        y, groups = self.data.y, self.data.groups
+        mean = np.bincount(place, self.share * y, len(cuts) + 1) / mass
         mean = isotonic_regression(mean, weights=mass).x
         rises = np.flatnonzero(np.diff(mean) > 0)
         cuts, level = cuts[rises], mean[np.append(0, rises + 1)]
         out = level[np.searchsorted(cuts, u, side="right")]
-        r2 = 1.0 - float(self.share @ (self.y - out) ** 2) / self.spread**2
-        v = rank_violation(self.y, out, self.codes, self.n_codes, self.weight)
-        return AlignedScore(self.groups, self.attribute_knots, self.knots, values, cuts, level, penalty, r2, v)
+        r2 = 1.0 - float(self.share @ (y - out) ** 2) / self.spread**2
+        v = rank_violation(y, out, self.codes, self.n_codes, self.data.weight)
+        return AlignedScore(groups, self.attribute_knots, self.knots, values, cuts, level, penalty, r2, v)
 
 
 def _knots(s: Array, weight: Array) -> Array:
@@ -401,6 +398,11 @@ class Numeric:
     groups: Levels
     weight: Array | None = None
 
+    @property
+    def codes(self) -> Index:
+        """The code of each row's group, or of the bin of its number."""
+        return np.asarray(self.z if self.groups else attribute_bins(self.z))
+
     def __getitem__(self, rows: NDArray[Any]) -> Numeric:
         """The same, only these rows."""
         weight = None if self.weight is None else self.weight[rows]
@@ -452,10 +454,10 @@ def inner_violations(data: Numeric, *, levels: int, cv: int = 5, random_state: i
     n, rng = len(data.y), np.random.default_rng(random_state)
     if not 2 <= cv <= n:
         raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
-    codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
+    codes = data.codes
     n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
     fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
-    problems = [_problem(data[fold != k]) for k in range(cv)]
+    problems = [RisingMaps(data[fold != k]) for k in range(cv)]
     tests = [(data[fold == k], codes[fold == k]) for k in range(cv)]
     steps = [problem.start() for problem in problems]
     for penalty in PENALTIES:
@@ -483,13 +485,9 @@ def least_penalty(asked: float, violations: Iterable[float]) -> float:
 
 def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) -> list[AlignedScore]:
     """The scores of rising β, of checked rows."""
-    problem = _problem(data)
+    problem = RisingMaps(data)
     steps, path = problem.start(), []
     for penalty in penalties:
         steps = problem.descend(steps, penalty)
         path.append(problem.released(steps, penalty, levels))
     return path
-
-
-def _problem(data: Numeric) -> RisingMaps:
-    return RisingMaps(data.y, data.s, data.z, data.groups, data.weight)

@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,11 +63,12 @@ from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.numbers import one_number
+from separatrix.core.numbers import not_negative
 from separatrix.core.numerics import Array, Index, best_partition, midpoints, padded
 from separatrix.core.score_tables import area_slope
 from separatrix.errors import InputError
 from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import group_curves
 from separatrix.optimum.roc.regions import RocCurve, lower_curve
 from separatrix.optimum.rules import Score
@@ -78,16 +79,6 @@ _LEVELS = 40  # more do not change AUROC in the fourth digit
 _SOFT = 0.3  # share of noise in a start: entries of zero would stay zero
 _STEPS, _LOOK, _GAIN = 2_000, 50, 1e-5  # stop when 50 steps gain less; 1e-7 gains 1e-5 in all
 _TINY = 1e-300
-
-
-class Costs(Protocol):
-    """What a wrong decision costs, such as `separatrix.Cost`."""
-
-    @property
-    def false_positive(self) -> float: ...
-
-    @property
-    def false_negative(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,21 +204,22 @@ class SeparatedScore(Score):
         members, bins = self._bins(scores, sensitive_features)
         place = np.empty(len(bins), dtype=np.intp)
         for rows, kernel in zip(members, self.kernels, strict=True):
-            place[rows] = _draw(kernel, bins[rows], coin[rows])
+            m = kernel.shape[1]
+            total = np.cumsum(kernel, axis=1)
+            total /= total[:, -1:]  # exactly one from the last possible level on
+            ladder = (total + 2.0 * np.arange(len(kernel))[:, None]).ravel()  # rising from row to row
+            below_one = np.minimum(coin[rows], 1.0 - 1e-9)  # stays below one when the row's offset is added
+            # the first level whose cumulative probability is above the coin
+            place[rows] = np.searchsorted(ladder, below_one + 2.0 * bins[rows], side="right") - m * bins[rows]
         return np.asarray(self.levels[place])
 
-    def threshold(self, cost: Costs) -> SeparatedDecision:
+    def threshold(self, cost: Cost) -> SeparatedDecision:
         """The separated decision with the smallest expected cost: S at least c_fp / (c_fp + c_fn).
 
         Args:
-            cost: what a false positive and a false negative cost (`separatrix.Cost`).
+            cost: what a false positive and a false negative cost, the same in all groups.
         """
-        fp, fn = float(cost.false_positive), float(cost.false_negative)
-        if not (fp >= 0 and fn >= 0 and 0 < fp + fn < np.inf):
-            raise InputError(
-                f"`cost` needs two numbers that are not negative and not both zero, got "
-                f"false_positive={fp}, false_negative={fn}."
-            )
+        ((fp, fn),) = cost.per_group(("all",)).tolist()
         return SeparatedDecision(self, int(np.searchsorted(self.levels, fp / (fp + fn))))
 
     def join(self, cuts: ArrayLike) -> SeparatedScore:
@@ -293,16 +285,6 @@ class SeparatedDecision:
     def rates(self) -> Array:
         """P(U = second label | Y) of the fitted law: false- and true-positive rate."""
         return np.asarray(self.score.rates[self.first :].sum(0))
-
-
-def _draw(kernel: Array, bins: Index, coin: Array) -> Index:
-    """A level for each bin and coin: the first whose cumulative probability is above the coin."""
-    m = kernel.shape[1]
-    total = np.cumsum(kernel, axis=1)
-    total /= total[:, -1:]  # exactly one from the last possible level on
-    ladder = (total + 2.0 * np.arange(len(kernel))[:, None]).ravel()  # rising from row to row
-    below_one = np.minimum(coin, 1.0 - 1e-9)  # stays below one when the row's offset is added
-    return np.searchsorted(ladder, below_one + 2.0 * bins, side="right") - m * bins
 
 
 def best_cuts(vertices: Array, prior: Array, k: int) -> Index:
@@ -393,13 +375,11 @@ def separate(
             "`levels` is a whole number of values, at least 1, and goes without a penalty; got "
             f"levels={levels}, penalty={penalty}."
         )
-    penalties = [] if penalty is None else [_checked_penalty(penalty)]
+    penalties = [] if penalty is None else [not_negative(penalty, "penalty")]
     rows = _checked(y_true, scores, sensitive_features, sample_weight)
     exact, relaxed = separation_path(*rows, borrow=borrow, penalties=penalties)
-    if relaxed:
-        return relaxed[0]
     if levels is None:
-        return exact
+        return relaxed[0] if relaxed else exact
     cuts = best_cuts(exact.roc, exact.table.sum((1, 2)), int(levels))
     return exact.join(len(exact.levels) - cuts[::-1])
 
@@ -417,7 +397,8 @@ def separation_path(
         curves, mass, *_ = group_curves_borrowing(ScoreTable.from_rows(s, y, z, w))
     else:
         curves, mass = group_curves(s, y, z, w, len(groups))
-    steps = _steps(curves)
+    # the edges of each hull, P(bin | Y = y); a group without one of the labels has one bin
+    steps = [np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2)) for curve in curves]
     exact = _exact(curves, steps, mass, labels, groups)
     return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
 
@@ -454,21 +435,9 @@ def _exact(
     return SeparatedScore(labels, groups, tuple(thresholds), tuple(kernels), table)
 
 
-def _steps(curves: Sequence[RocCurve]) -> list[Array]:
-    """The edges of each hull, P(bin | Y = y); a group without one of the labels has one bin."""
-    return [np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2)) for curve in curves]
-
-
 def _whole(curve: RocCurve) -> bool:
     """Whether the group has both labels; otherwise its curve is the whole square."""
     return bool(np.isfinite(curve.thresholds[1]))
-
-
-def _checked_penalty(penalty: float) -> float:
-    value = one_number(penalty, "penalty")
-    if not 0.0 <= value < np.inf:
-        raise InputError(f"`penalty` is β ≥ 0, got {penalty}. For exact separation pass None.")
-    return value
 
 
 def _checked(
@@ -499,18 +468,30 @@ def relaxed_score(exact: SeparatedScore, steps: Sequence[Array], mass: Array, pe
         penalty: β.
     """
     problem = _Problem(steps, mass, penalty)
-    starts = [_from_exact(exact, problem), _from_ratio(problem, _SOFT)]
-    ends = [padded(exact.kernels, 1.0 / len(exact.levels)), _from_ratio(problem)]
-    climbed = [problem.climb(start) for start in starts]
-    best = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])
-    return _score(exact, problem, best)
+    # the exact score with at most 40 levels, softened evenly: v stays zero
+    cuts = best_cuts(exact.roc, mass.sum(0), _LEVELS)
+    joined = exact.join(len(exact.levels) - cuts[::-1])
+    law = joined.table.sum((0, 1))
+    softened = (1.0 - _SOFT) * padded(joined.kernels, 1.0 / len(law)) + _SOFT * law
+    ends = [padded(exact.kernels, 1.0 / len(exact.levels)), problem.by_ratio()]
+    climbed = [problem.climb(start) for start in (softened, problem.by_ratio(_SOFT))]
+    kernel = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])
+    # levels in the order of their posterior, which can only raise AUROC; empty ones dropped
+    pooled = np.einsum("zyi,zy->yi", problem.rates(kernel), mass)
+    levels = np.flatnonzero(pooled.sum(0) > 1e-9)
+    levels = levels[np.argsort(pooled[1, levels] / pooled[:, levels].sum(0), kind="stable")]
+    kernel = np.maximum(kernel[:, :, levels], _TINY)
+    kernel = kernel / kernel.sum(-1, keepdims=True)
+    table = problem.rates(kernel).transpose(1, 0, 2) * mass.T[:, :, None]
+    kernels = tuple(kernel[z, : len(step)] for z, step in enumerate(steps))
+    return SeparatedScore(exact.labels, exact.groups, exact.thresholds, kernels, table)
 
 
 class _Problem:
     """J and its gradient; groups padded with bins of no mass to one array."""
 
     def __init__(self, steps: Sequence[Array], mass: Array, penalty: float) -> None:
-        self.bins, self.edges = [len(step) for step in steps], padded(steps, 0.0)
+        self.edges = padded(steps, 0.0)
         self.mass, self.share, self.penalty = mass, mass / mass.sum(0), penalty
         weight = (self.edges * mass[:, None]).sum(-1, keepdims=True)
         bend = penalty + 0.25 / np.sqrt(mass.sum(0).prod())
@@ -550,36 +531,15 @@ class _Problem:
                 marks.append(value)
         return np.asarray(softmax(now, axis=-1))
 
-
-def _from_exact(exact: SeparatedScore, problem: _Problem) -> Array:
-    """The universal separated score with at most 40 levels, softened evenly: v stays zero."""
-    cuts = best_cuts(exact.roc, problem.mass.sum(0), _LEVELS)
-    joined = exact.join(len(exact.levels) - cuts[::-1])
-    law = joined.table.sum((0, 1))
-    return (1.0 - _SOFT) * padded(joined.kernels, 1.0 / len(law)) + _SOFT * law
-
-
-def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
-    """The bins of all groups sorted by likelihood ratio: a level each, or soft and 40 levels."""
-    joint = problem.edges * problem.mass[:, None, :]
-    total = joint.sum(-1).ravel()
-    order = np.argsort(joint[:, :, 1].ravel() / np.maximum(total, _TINY), kind="stable")
-    levels = _LEVELS if soft else len(total)
-    middle = midpoints(total[order]) / total.sum()
-    level = np.empty(len(total), dtype=np.intp)
-    level[order] = np.minimum(levels * middle, levels - 1) if soft else np.arange(levels)
-    start = np.full((len(total), levels), soft / levels)
-    start[np.arange(len(total)), level] += 1.0 - soft
-    return start.reshape(*problem.edges.shape[:2], levels)
-
-
-def _score(exact: SeparatedScore, problem: _Problem, kernel: Array) -> SeparatedScore:
-    """Levels in the order of their posterior, which can only raise AUROC; empty ones dropped."""
-    pooled = np.einsum("zyi,zy->yi", problem.rates(kernel), problem.mass)
-    levels = np.flatnonzero(pooled.sum(0) > 1e-9)
-    levels = levels[np.argsort(pooled[1, levels] / pooled[:, levels].sum(0), kind="stable")]
-    kernel = np.maximum(kernel[:, :, levels], _TINY)
-    kernel = kernel / kernel.sum(-1, keepdims=True)
-    table = problem.rates(kernel).transpose(1, 0, 2) * problem.mass.T[:, :, None]
-    kernels = tuple(kernel[z, :k] for z, k in enumerate(problem.bins))
-    return SeparatedScore(exact.labels, exact.groups, exact.thresholds, kernels, table)
+    def by_ratio(self, soft: float = 0.0) -> Array:
+        """The kernel of the bins of all groups sorted by likelihood ratio: a level each, or soft and 40 levels."""
+        joint = self.edges * self.mass[:, None, :]
+        total = joint.sum(-1).ravel()
+        order = np.argsort(joint[:, :, 1].ravel() / np.maximum(total, _TINY), kind="stable")
+        levels = _LEVELS if soft else len(total)
+        level = np.empty(len(total), dtype=np.intp)
+        middle = midpoints(total[order]) / total.sum()
+        level[order] = np.minimum(levels * middle, levels - 1) if soft else np.arange(levels)
+        start = np.full((len(total), levels), soft / levels)
+        start[np.arange(len(total)), level] += 1.0 - soft
+        return start.reshape(*self.edges.shape[:2], levels)
