@@ -290,9 +290,16 @@ def limit(
         raise InputError(f"`tolerance` must be above 0, got {tolerance}; None for the default.")
     names = target, score, sensitive_features, sample_weight
     roles = named_roles(y_true, scores, *names, array="scores", word="score")
+    single = roles is not None and len(roles.predictions) == 1
+    counted = in_engine(y_true, eager=False) if single else None
+    if counted is None and not isinstance(y_true, str | Path):
+        for name, value, usual in (("bins", bins, _ENGINE_BINS), ("span", span, _ENGINE_SPAN)):
+            if value != usual:
+                raise InputError(
+                    f"`{name}` is for lazy frames and files: here every score counts as it is. Leave it out, "
+                    f"got {value!r}."
+                )
     if roles is not None:
-        single = len(roles.predictions) == 1
-        counted = in_engine(y_true, eager=False) if single else None
         if counted is not None:
             histogram = score_histogram(
                 counted, y=roles.target, z=roles.groups, score=roles.predictions[0], bins=bins,
@@ -306,13 +313,9 @@ def limit(
                 )
             solver: Solver = RocSolver(*histogram_curves(histogram), maximize, kind.name, histogram.groups, tolerance)
             return Limit.from_solver(solver, wanted, points, histogram.labels)
-        if not isinstance(y_true, str | Path):
-            _refuse_bins(bins, span)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if single:
             scores = as_numbers(scores, roles.predictions[0])
-    else:
-        _refuse_bins(bins, span)
     y_codes, labels = as_levels(y_true, "y_true")
     z_codes, groups = as_groups(sensitive_features)
     if len(labels) < 2:
@@ -339,15 +342,6 @@ def limit(
         law = LabelLaw(s, z_codes, weight, len(groups), exact=True)
         solver = ColumnSolver(law, groups, maximize, kind.name)
     return Limit.from_solver(solver, wanted, min(points, _POINTS_OF_MANY), labels)
-
-
-def _refuse_bins(bins: Any, span: Any) -> None:
-    """Refuse options that rows in memory do not need: each of their scores counts as it is."""
-    for name, value, usual in (("bins", bins, _ENGINE_BINS), ("span", span, _ENGINE_SPAN)):
-        if value != usual:
-            raise InputError(
-                f"`{name}` is for lazy frames and files: here every score counts as it is. Leave it out, got {value!r}."
-            )
 
 
 def _levels(levels: ArrayLike) -> Array:

@@ -221,12 +221,10 @@ class _Search:
         above = profile[:, :, None] > self.levels[pending]
         first = np.where(above.any(1), above.argmax(1), len(_LOG_RHO) - 1)  # (path, level)
         path, level = np.indices(first.shape).reshape(2, -1)
-        step = np.maximum(first.ravel(), 1)
-        inner = np.stack([_TAU[path], _LOG_RHO[step - 1]], axis=1)
-        outer = np.stack([_TAU[path], _LOG_RHO[step]], axis=1)
-        which = np.array(pending)[level]
-        v_inner, v_outer = profile[path, step - 1], profile[path, step]
-        self._add_places(which, self._cross(inner, outer, v_inner, v_outer, self.levels[which]))
+        step, which = np.maximum(first.ravel(), 1), np.array(pending)[level]
+        inner, outer = (np.stack([_TAU[path], _LOG_RHO[k]], axis=1) for k in (step - 1, step))
+        crossing = self._cross(inner, outer, profile[path, step - 1], profile[path, step], self.levels[which])
+        self._add_places(which, crossing)
 
     def refine(self, pending: list[int], quick: bool) -> bool:
         """Cut off every corner of too high a utility; whether there was one.
@@ -238,37 +236,31 @@ class _Search:
         places: list[tuple[int, Array]] = []
         angles: list[tuple[int, float]] = []
         for j in pending:
-            lines = self.polygons[j]
-            high = _heights(lines, self.regions.prior) > self.utility[j] + self.tolerance
+            high = _heights(self.polygons[j], self.regions.prior) > self.utility[j] + self.tolerance
             for k in np.flatnonzero(high).tolist():
-                first, last = lines[k : k + 2]
+                first, last = self.polygons[j][k : k + 2]
                 if last.angle - first.angle <= 4 * _PARALLEL:
                     continue
                 if quick and first.place is not None and last.place is not None:
                     place = (first.place + last.place) / 2
-                    path = (True, round(float(place[0]), 9))
-                    if path not in self.tried[j]:
+                    if (path := (True, round(float(place[0]), 9))) not in self.tried[j]:
                         self.tried[j].add(path)
                         places.append((j, place))
                         continue
-                angle = _between(first, last)
-                normal = (False, round(angle, 9))
-                if normal not in self.tried[j]:  # else the answer would be the same
+                halfway = _between(first, last)
+                if (normal := (False, round(halfway, 9))) not in self.tried[j]:  # else the answer would be the same
                     self.tried[j].add(normal)
-                    angles.append((j, angle))
+                    angles.append((j, halfway))
         if places:
             which, guess = map(np.array, zip(*places, strict=True))
             self._add_places(which, self._on_path(guess, self.levels[which]))
-        if angles:
-            self._add_angles(*map(np.array, zip(*angles, strict=True)))
+        if angles:  # the half-planes of these normals, and the points that touch them
+            which, angle = map(np.array, zip(*angles, strict=True))
+            direction = np.stack([-np.cos(angle), np.sin(angle)], axis=1) / self.regions.prior
+            price = np.broadcast_to(direction[:, None], (len(angle), *self.regions.mass.shape))
+            x, value = best_linear(self.regions, price, self.levels[which], _LINE_GAP * self.tolerance)
+            self._add(which, x, angle, value)
         return bool(places or angles)
-
-    def _add_angles(self, which: Index, angle: Array) -> None:
-        """Add the half-planes of these normals, and the points that touch them."""
-        direction = np.stack([-np.cos(angle), np.sin(angle)], axis=1) / self.regions.prior
-        price = np.broadcast_to(direction[:, None], (len(angle), *self.regions.mass.shape))
-        x, value = best_linear(self.regions, price, self.levels[which], _LINE_GAP * self.tolerance)
-        self._add(which, x, angle, value)
 
     def _add_places(self, which: Index, place: Array) -> None:
         """Add the half-planes and points of places (τ, log ρ) in the plane of ξ."""
@@ -354,9 +346,8 @@ def _cut(lines: list[_Line], line: _Line) -> list[_Line]:
     if not 0 < place < len(lines):
         return lines
     before, after = lines[:place], lines[place:]
-    while line.angle - before[-1].angle < _PARALLEL or after[0].angle - line.angle < _PARALLEL:
-        near = before if line.angle - before[-1].angle < _PARALLEL else after
-        k = -1 if near is before else 0
+    while (left := line.angle - before[-1].angle < _PARALLEL) or after[0].angle - line.angle < _PARALLEL:
+        near, k = (before, -1) if left else (after, 0)
         if len(near) == 1 or _slack(near[k]) <= _slack(line):
             return lines
         del near[k]

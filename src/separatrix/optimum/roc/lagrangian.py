@@ -44,7 +44,9 @@ def best_linear(regions: Regions, price: Array, levels: Array, tolerance: float)
     aim = regions.mass * unit
     corners = regions.equal
     separated = corners[np.einsum("nzy,mzy->nm", aim, corners).argmax(1)]
-    rates, upper = _free(regions, aim), regions.linear_max(aim).sum(1)
+    # without a budget: a vertex of each hull
+    rates = np.stack([chain[(aim[:, z] @ chain.T).argmax(1)] for z, chain in enumerate(regions.chains)], axis=1)
+    upper = regions.linear_max(aim).sum(1)
     none = levels <= 0
     rates[none], upper[none] = separated[none], (aim * separated).sum((1, 2))[none]
     todo = np.flatnonzero(~none & (levels < regions.violation(rates)))
@@ -156,14 +158,8 @@ class _Roots:
             v = self.regions.violation(start + share[:, None, None] * step)
             return np.asarray(v <= self.levels)
 
-        share, _ = bisect(fits, np.zeros(len(self.levels)), np.ones(len(self.levels)), 50)
+        share, _ = bisect(fits, 0.0 * self.levels, 0.0 * self.levels + 1.0, 50)
         x = start + share[:, None, None] * step
         value = (self.aim * x).sum((1, 2))
         better = value > self.value
         self.rates[better], self.value[better] = x[better], value[better]
-
-
-def _free(regions: Regions, aim: Array) -> Array:
-    """The best rates (n, groups, 2) without a budget: a vertex of each hull."""
-    best = [chain[(aim[:, z] @ chain.T).argmax(1)] for z, chain in enumerate(regions.chains)]
-    return np.stack(best, axis=1)

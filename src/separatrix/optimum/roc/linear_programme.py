@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 
 from separatrix.core.information import selection_rates
 from separatrix.core.measures import Metric
-from separatrix.core.numerics import Array
+from separatrix.core.numerics import Array, quotient
 from separatrix.errors import SeparatrixError
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions
@@ -69,8 +69,7 @@ class Programme:
         k, forms = len(regions.chains), self.widths.shape[1]
         weight = regions.mass.sum(1, keepdims=True)
         if budget.pooled:
-            form = (regions.mass / np.where(weight > 0, weight, 1.0))[:, None]  # (groups, 1, 2)
-            self._present = weight > 0
+            form, self._present = quotient(regions.mass, weight)[:, None], weight > 0  # (groups, 1, 2)
         else:
             form, self._present = np.broadcast_to(np.eye(2), (k, 2, 2)), regions.mass > 0
         group, which = np.nonzero(self._present & (self.widths.max(0) > 0))
@@ -94,10 +93,9 @@ class Programme:
             level: the budget ε.
         """
         k, rows = len(self.regions.chains), len(self._coupling)
-        coupling, most = self._coupling.copy(), level
+        coupling, most = self._coupling.copy(), 0.0 if self.relative else level
         if self.relative:
             coupling[: len(self.widths), -self.widths.shape[1] :] = (1.0 - level) * self.widths
-            most = 0.0
         scale = float(np.abs(direction).max()) or 1.0
         for _ in range(60):
             cuts, height = self._half_planes()
@@ -123,14 +121,12 @@ class Programme:
     def _half_planes(self) -> tuple[Array, Array]:
         """The cuts of all groups: rows over the variables, and right-hand sides."""
         rows, right = [], []
-        width = self._coupling.shape[1]
         for z, (chain, cuts) in enumerate(zip(self.regions.chains, self._cuts, strict=True)):
             start = np.array(sorted(cuts))
             edge = chain[start + 1] - chain[start]
             normal = np.stack([-edge[:, 1], edge[:, 0]], axis=1) / np.hypot(*edge.T)[:, None]
-            block = np.zeros((len(start), width))
-            block[:, 2 * z : 2 * z + 2] = normal
-            rows.append(block)
+            after = self._coupling.shape[1] - 2 * z - 2
+            rows.append(np.pad(normal, ((0, 0), (2 * z, after))))
             right.append((normal * chain[start]).sum(1))
         return np.vstack(rows), np.concatenate(right)
 
@@ -168,8 +164,7 @@ class Programme:
             level *= high
         if high - low > level:
             wanted = low + (share - low) * (level / (high - low)) + 0.5 * (high - low - level)
-            down = np.where(share > 0, wanted / np.where(share > 0, share, 1.0), 1.0)
-            up = np.where(share < 1, (1.0 - wanted) / np.where(share < 1, 1.0 - share, 1.0), 1.0)
+            down, up = quotient(wanted, share), quotient(1.0 - wanted, 1.0 - share)
             x = np.where(wanted < share, down * x, 1.0 - up * (1.0 - x))
         return np.clip(x, 0.0, 1.0)
 

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -193,8 +193,7 @@ class Regions:
 
     def height(self, s: Array) -> Array:
         """The largest true-positive rates at the false-positive rates s, arrays (n, groups)."""
-        heights = [np.interp(s[:, z], *chain.T) for z, chain in enumerate(self.chains)]
-        return np.stack(heights, axis=-1)
+        return np.stack([np.interp(s[:, z], *chain.T) for z, chain in enumerate(self.chains)], axis=-1)
 
     def seen(self, x: Array) -> Array:
         """What the violation sees of the rates x (..., groups, 2): all of them."""
@@ -228,7 +227,7 @@ class Regions:
 
     def linear_max(self, direction: Array) -> Array:
         """max over R_z of direction·x; the chain's mirror image is the lower side of the region."""
-        best = np.full(direction.shape[:2], -np.inf)
+        best = np.empty(direction.shape[:2])
         for z, chain in enumerate(self.chains):
             value = direction[:, z] @ chain.T
             best[:, z] = np.maximum(value.max(1), (direction[:, z].sum(1)[:, None] - value).max(1))
@@ -350,16 +349,14 @@ class ParityRegions(Regions):
         def rises(log_odds: Array) -> Mask:
             return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
 
-        ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
-        low, high = bisect(rises, *ends)
+        low, high = bisect(rises, np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR))
         return self._best(slopes, 0.5 * (low + high))
 
     def _best(self, slopes: list[Array], log_odds: Array) -> Array:
         """x for given logit m (n,): in each group the edge where the slope passes zero."""
         x, row = np.empty((len(log_odds), *self.mass.shape)), np.arange(len(log_odds))
         for z, (hull, slope) in enumerate(zip(self._hulls, slopes, strict=True)):
-            edge = (log_odds[:, None] + slope > hull.odds[1:]).sum(1)
-            edge = np.minimum(edge, len(hull.odds) - 2)
+            edge = np.minimum((log_odds[:, None] + slope > hull.odds[1:]).sum(1), len(hull.odds) - 2)
             odds = np.clip(log_odds + slope[row, edge], hull.odds[edge], hull.odds[edge + 1])
             x[:, z] = hull.rates(expit(odds))
         return x
@@ -378,13 +375,11 @@ class _Hull(NamedTuple):
         """Without edges along which the share does not change; a group without rows is a line."""
         weight = float(mass.sum())
         if weight <= 0:
-            chain, share = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([0.0, 1.0])
-        else:
-            share = np.clip(chain @ mass / weight, 0.0, 1.0)
-            wide = np.r_[True, np.diff(share) > 0]
-            chain, share = chain[wide], share[wide]
+            chain, mass, weight = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([0.0, 1.0]), 1.0
+        share = np.clip(chain @ mass / weight, 0.0, 1.0)
+        wide = np.r_[True, np.diff(share) > 0]
         with np.errstate(divide="ignore"):
-            return cls(chain, share, logit(share), weight or 1.0)
+            return cls(chain[wide], share[wide], logit(share[wide]), weight)
 
     def slopes(self, price: Array) -> Array:
         """f of each edge (n, k − 1) for prices (n, 2) of the rates."""
@@ -415,15 +410,9 @@ def lower_curve(chains: Sequence[Array]) -> Array:
         >>> lower_curve([np.array(a, float), np.array(b, float)]).round(3).tolist()
         [[0.0, 0.0], [0.333, 0.667], [1.0, 1.0]]
     """
-    lower = _as_function(chains[0])
-    for chain in chains[1:]:
-        lower = _lower_of_two(lower, _as_function(chain))
+    # as functions on [0, 1]: a vertical start is its upper end
+    lower = reduce(_lower_of_two, (chain[1:] if chain[1, 0] <= chain[0, 0] else chain for chain in chains))
     return _concave(np.concatenate([np.zeros((1, 2)), lower]))
-
-
-def _as_function(chain: Array) -> Array:
-    """The chain as a function on [0, 1]: a vertical start is its upper end."""
-    return chain[1:] if chain[1, 0] <= chain[0, 0] else chain
 
 
 def _lower_of_two(first: Array, second: Array) -> Array:
@@ -433,10 +422,8 @@ def _lower_of_two(first: Array, second: Array) -> Array:
     cross = np.flatnonzero(sign[:-1] * sign[1:] < 0)
     share = apart[cross] / (apart[cross] - apart[cross + 1])
     crossing = x[cross] + share * (x[cross + 1] - x[cross])
-    points = [np.stack([crossing, np.interp(crossing, *first.T)], axis=1)]
-    for mine, other in ((first, second), (second, first)):
-        points.append(mine[mine[:, 1] <= np.interp(mine[:, 0], *other.T) + _SAME])
-    joined = np.concatenate(points)
+    below = (a[a[:, 1] <= np.interp(a[:, 0], *b.T) + _SAME] for a, b in ((first, second), (second, first)))
+    joined = np.concatenate([np.stack([crossing, np.interp(crossing, *first.T)], axis=1), *below])
     joined = joined[np.lexsort((joined[:, 1], joined[:, 0]))]
     return joined[np.r_[True, np.diff(joined[:, 0]) > 0]]
 
