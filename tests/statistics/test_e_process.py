@@ -252,7 +252,7 @@ def test_a_fraction_of_a_row_leaves_the_bet_around_p_out():
     bets = Alternatives.from_reference(np.full((1, 2, 2), 50.0), 0.005)
     p = np.full((1, 2, 2), 0.5)
     broken, whole = np.array([[[0.5, 9.5], [5, 5]]]), np.array([[[1.0, 9], [5, 5]]])
-    assert bets.bet(0, broken, p).hessian.shape == (1, 4, 4)
+    assert bets.bet(0, broken, p)[2].shape == (1, 4, 4)
     assert bets._terms(0, broken, p)[0, 1] == -np.inf
     assert np.isfinite(bets._terms(0, whole, p)[0, 1])
     assert np.isfinite(log_e_process(broken, 0.0))
