@@ -163,9 +163,8 @@ class LabelDual:
             state, weight = self._search(state, level, np.full(self._shape[1], tau), _LOG_PRICE)
             if tau == _TEMPERATURES[0]:
                 start = state
-            if not self.utility:  # D_0 + βε
-                prices, _, _, beta = self._prices(state)
-                upper = min(upper, self.law.most(prices) + beta * level)
+            if not self.utility:
+                upper = min(upper, self._bound(state, level))
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
         return best._replace(start=start), upper
@@ -227,6 +226,11 @@ class LabelDual:
         pooled = table.sum(1, keepdims=True)
         slope = beta * (level - float((pooled[:, 0] * divergence).sum()))
         return total + beta * level, np.r_[((t * pooled - table) / self._metric).ravel(), slope]
+
+    def _bound(self, state: DualState, level: float) -> float:
+        """D_0 + βε."""
+        prices, _, _, beta = self._prices(state)
+        return self.law.most(prices) + beta * level
 
     def _prices(self, state: DualState) -> tuple[Array, Array, Array, float]:
         """W, t(z|y,u), KL(t ‖ P(z|y)) for each (y, u), and β."""
