@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from separatrix import __version__
@@ -34,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-JSON = typer.Option(False, "--json", help="Print JSON instead of text.")
+JSON = Option(False, "--json", help="Print JSON instead of text.")
 
 
 def _print_version(wanted: bool) -> None:
@@ -45,10 +46,10 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
+    version: bool = Option(
         False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print nothing but errors."),
+    quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors."),
 ) -> None:
     """Options of the command itself."""
     LOG.setLevel(logging.ERROR if quiet else logging.NOTSET)

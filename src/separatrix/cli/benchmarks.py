@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+from typer import Argument, Option
 
 from separatrix.cli.app import JSON, answer, app, say
 from separatrix.errors import InputError, MissingExtraError
@@ -14,23 +14,21 @@ from separatrix.report.table import Table
 
 @app.command()
 def benchmark(
-    dataset: list[str] = typer.Argument([], help="Datasets; default: all of the paper's available."),
-    out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
-    method: list[str] = typer.Option(
-        [], help="Method, or cmi:score for a recipe; repeat it. By default all but exponentiated_gradient."
+    dataset: list[str] = Argument([], help="Datasets; default: all of the paper's available."),
+    out: Path = Option(Path("benchmark"), help="Folder for records, tables and figures."),
+    method: list[str] = Option(
+        [], help="Method, or cmi:score for a recipe; repeat it. Else all but exponentiated_gradient."
     ),
-    quick: bool = typer.Option(False, "--quick", help="Few trade-offs, short training, two folds."),
-    paper: bool = typer.Option(
-        False, "--paper", help="Only the paper: its six datasets, methods, ablations, and paper.md."
-    ),
-    blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
-    folds: int | None = typer.Option(None, help="Cross-validation folds; by default 5, with --quick 2."),
-    seed: int = typer.Option(0, help="Seed of folds and networks."),
-    option: list[str] = typer.Option([], help="Dataset option, such as celeba.weights=PATH; repeat it."),
-    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
-    timeout: float | None = typer.Option(None, help="Give up a stack of networks after this many seconds."),
-    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
-    scheduler: str | None = typer.Option(None, help="Address of a Dask scheduler, with --backend dask."),
+    quick: bool = Option(False, "--quick", help="Few trade-offs, short training, two folds."),
+    paper: bool = Option(False, "--paper", help="Only the paper: its six datasets, methods, ablations, and paper.md."),
+    blind: bool = Option(False, "--blind", help="Also every method without the group."),
+    folds: int | None = Option(None, help="Cross-validation folds; by default 5, with --quick 2."),
+    seed: int = Option(0, help="Seed of folds and networks."),
+    option: list[str] = Option([], help="Dataset option, such as celeba.weights=PATH; repeat it."),
+    jobs: int = Option(-1, help="Processes; -1 for all cores."),
+    timeout: float | None = Option(None, help="Give up a stack of networks after this many seconds."),
+    backend: str = Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = Option(None, help="Address of a Dask scheduler, with --backend dask."),
     json: bool = JSON,
 ) -> None:
     """Does the paper's method work? Writes tables and figures. Run it again to resume.
@@ -48,13 +46,10 @@ def benchmark(
         made = benchmarking.paper_benchmark(dataset or None, out, protocol)
     else:
         made = benchmarking.benchmark(dataset or None, out, protocol, chosen_methods=method or None, blind=blind)
-    lines: list[str] = []
-    for line in made:
-        lines.append(line)
-        if not json:
-            say(line)
     if json:
-        answer("", {"folder": out, "lines": lines}, json)
+        answer("", {"folder": out, "lines": list(made)}, json)
+    for line in () if json else made:
+        say(line)
 
 
 def _options(given: list[str]) -> dict[str, dict[str, str]]:
@@ -71,8 +66,8 @@ def _options(given: list[str]) -> dict[str, dict[str, str]]:
 
 @app.command()
 def report(
-    folder: Path = typer.Argument(..., help="Folder of `separatrix trace` or `separatrix benchmark`."),
-    out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
+    folder: Path = Argument(..., help="Folder of `separatrix trace` or `separatrix benchmark`."),
+    out: Path | None = Option(None, help="The page; by default report.html in the folder."),
     json: bool = JSON,
 ) -> None:
     """Write a frontier's report: one page that opens offline.

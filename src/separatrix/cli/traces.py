@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from separatrix.cli.app import JSON, answer, app, readable, say
 from separatrix.core.counts import suggestion
@@ -25,42 +25,30 @@ _UNNAMED = "Name the columns of {!r}: --target COLUMN --sensitive COLUMN."
 
 @app.command()
 def trace(
-    data: str = typer.Argument(..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."),
-    out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
-    target: str | None = typer.Option(None, help="Column to predict."),
-    sensitive: list[str] = typer.Option([], help="Column of groups; repeat it to intersect several."),
-    estimator: str | None = typer.Option(
-        None, help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them."
-    ),
-    max_eo_gap: float = typer.Option(0.05, help="Budget of the first sentence; the curve covers all budgets."),
-    blind: bool = typer.Option(False, "--blind", help="Also trace decisions made without the group."),
-    criterion: str = typer.Option("separation", help="separation, independence, sufficiency or equal_opportunity."),
-    method: list[str] = typer.Option(
-        [], help="Trained path beside the base model, such as cmi; repeat it. By default none."
-    ),
-    drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
-    keep: list[str] = typer.Option([], help="Column to use even though it looks like an id."),
-    categorical: list[str] = typer.Option([], help="Integer column whose numbers are codes; repeat it."),
-    missing_groups: str | None = typer.Option(
-        None, help="Rows without a group: drop leaves them out, own makes them a group."
-    ),
-    min_level_rows: int = typer.Option(
-        5, help="Levels of a column with fewer rows are joined as (other); 1 keeps all."
-    ),
-    unit: str | None = typer.Option(None, help="Column that identifies a person: each is in one fold and counts once."),
-    positive: str | None = typer.Option(None, help="Label that decisions are about, of two; by default the second."),
-    folds: int = typer.Option(5, help="Cross-validation folds."),
-    seed: int = typer.Option(0, help="Seed of folds and networks."),
-    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
-    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
-    scheduler: str | None = typer.Option(None, help="Address of a Dask scheduler, with --backend dask."),
-    continuous: bool = typer.Option(
-        False, "--regression", help="The target is a number: R², RMSE and v around a regressor."
-    ),
-    continuous_sensitive: bool = typer.Option(
-        False, "--continuous-sensitive", help="The attribute is a number, such as age."
-    ),
-    levels: int = typer.Option(16, help="With --regression: most different predictions."),
+    data: str = Argument(..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."),
+    out: Path = Option(..., help="Folder for the frontier; the same folder again resumes."),
+    target: str | None = Option(None, help="Column to predict."),
+    sensitive: list[str] = Option([], help="Column of groups; repeat it to intersect several."),
+    estimator: str | None = Option(None, help="trees, logistic, network or MODULE:CLASS; by default the best of them."),
+    max_eo_gap: float = Option(0.05, help="Budget of the first sentence; the curve covers all budgets."),
+    blind: bool = Option(False, "--blind", help="Also trace decisions made without the group."),
+    criterion: str = Option("separation", help="separation, independence, sufficiency or equal_opportunity."),
+    method: list[str] = Option([], help="Trained path beside the base model, such as cmi; repeat it. By default none."),
+    drop: list[str] = Option([], help="Column to leave out; repeat it."),
+    keep: list[str] = Option([], help="Column to use even though it looks like an id."),
+    categorical: list[str] = Option([], help="Integer column whose numbers are codes; repeat it."),
+    missing_groups: str | None = Option(None, help="Rows without a group: drop leaves them out, own makes them one."),
+    min_level_rows: int = Option(5, help="Levels of a column with fewer rows are joined as (other); 1 keeps all."),
+    unit: str | None = Option(None, help="Column that identifies a person: each is in one fold and counts once."),
+    positive: str | None = Option(None, help="Label that decisions are about, of two; by default the second."),
+    folds: int = Option(5, help="Cross-validation folds."),
+    seed: int = Option(0, help="Seed of folds and networks."),
+    jobs: int = Option(-1, help="Processes; -1 for all cores."),
+    backend: str = Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = Option(None, help="Address of a Dask scheduler, with --backend dask."),
+    continuous: bool = Option(False, "--regression", help="The target is a number: R², RMSE and v around a regressor."),
+    continuous_sensitive: bool = Option(False, "--continuous-sensitive", help="--sensitive is a number, such as age."),
+    levels: int = Option(16, help="With --regression: most different predictions."),
     json: bool = JSON,
 ) -> None:
     """What is possible on my data? Says it in words, and writes models and a report.
