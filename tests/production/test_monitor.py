@@ -289,7 +289,7 @@ def test_a_mixture_is_watched_with_its_branches():
     assert Monitor.from_json(monitor.to_json()).update(y, u, sensitive_features=z, branch=branch) is None
     with pytest.raises(InputError, match="`y_pred` holds 'no'"):
         monitor.update(y, u, sensitive_features=z)
-    with pytest.raises(InputError, match="2 columns for the reference's 4"):
+    with pytest.raises(InputError, match="2 columns, the reference the predictions"):
         monitor.update(y, rng.dirichlet([1, 1], 2_000), sensitive_features=z)
 
 

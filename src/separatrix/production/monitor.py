@@ -183,13 +183,11 @@ class Monitor:
                 return self.alarm
             tests = self._tests()
             for test in tests.order:
-                needed = float(tests.needed[test])
-                evidence = self._evidence.log_e(tests.counts[test], needed, exact=False)
+                counts, needed = tests.counts[test], float(tests.needed[test])
+                evidence = self._evidence.log_e(counts, needed, exact=False)
                 if evidence >= needed:
-                    counts, rows = tests.counts[test], int(tests.rows[test])
-                    value = self._evidence.value(counts)
-                    cell = Cell.from_table(replace(self.reference, counts=counts), self.measure)
-                    self.alarm = Alarm(self.rows, rows, self.measure, value, float(evidence), needed, cell)
+                    shown = self.measure, self._evidence.value(counts), float(evidence), needed, self._cell(counts)
+                    self.alarm = Alarm(self.rows, int(tests.rows[test]), *shown)
                     break
             return self.alarm
 
@@ -205,8 +203,8 @@ class Monitor:
             upper = worst_violation(counts, *rate_sequences(counts, half))
             v = float(conditional_mutual_information(counts))
             tests = self._tests(quick=False)
-            closest = int(tests.order[0])
-            needed = float(tests.needed[closest])
+            closest = tests.counts[tests.order[0]]
+            needed = float(tests.needed[tests.order[0]])
             return Report(
                 *settings,
                 value=self._evidence.value(counts),
@@ -216,9 +214,9 @@ class Monitor:
                 eo_gap=float(eo_gap(counts)),
                 interval=(lower_bound(counts, half, self._bets), max(upper, v)),
                 recent=self._recent(),
-                evidence=self._evidence.log_e(tests.counts[closest], needed),
+                evidence=self._evidence.log_e(closest, needed),
                 needed=needed,
-                cell=Cell.from_table(replace(table, counts=tests.counts[closest]), self.measure),
+                cell=self._cell(closest),
                 alarm=self.alarm,
             )
 
@@ -244,14 +242,9 @@ class Monitor:
         first = monitors[0]
         for other in monitors:
             if different := first.difference(other):
-                raise InputError(
-                    "Monitors can be merged only if reference, budget, confidence and horizon are "
-                    f"the same: one has {different}."
-                )
-        merged = Monitor(
-            first.reference, confidence=first.confidence, horizon=first.horizon,
-            **{_argument(first.measure): first.budget},
-        )  # fmt: skip
+                only = "only if reference, budget, confidence and horizon are the same"
+                raise InputError(f"Monitors can be merged {only}: one has {different}.")
+        merged = _monitor(first.reference, first.measure, first.budget, first.confidence, first.horizon)
         parts = []
         for other in monitors:
             with other._lock:
@@ -264,17 +257,13 @@ class Monitor:
         """The whole state, for a file or a database column."""
         with self._lock:
             table = self.reference
-            state: dict[str, Any] = {
-                "format": _FORMAT, "measure": self.measure, "budget": self.budget,
-                "confidence": self.confidence,
+            return json.dumps({
+                "format": _FORMAT, "measure": self.measure, "budget": self.budget, "confidence": self.confidence,
                 **{name: list(map(to_plain, getattr(table, name))) for name in _AXES},
                 "reference": {"counts": table.counts.tolist(), "rows": table.rows},
-                "posteriors": self.posteriors,
-                "tests": self._starts.to_dict(),
-                "history": self.history,
+                "posteriors": self.posteriors, "tests": self._starts.to_dict(), "history": self.history,
                 "alarm": None if self.alarm is None else self.alarm.to_dict(),
-            }  # fmt: skip
-            return json.dumps(state)
+            })  # fmt: skip
 
     @staticmethod
     def from_json(text: str) -> Monitor:
@@ -282,19 +271,16 @@ class Monitor:
         try:
             state = json.loads(text)
             if state["format"] != _FORMAT:
-                raise InputError(
-                    f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}. Start a new one."
-                )
+                has = f"This monitor has format {state['format']!r}"
+                raise InputError(f"{has}; this separatrix reads {_FORMAT}. Start a new one.")
             labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
             shape = len(labels), len(groups), len(names)
             old, tests = state["reference"], state["tests"]
             counts = counts_of(old["counts"], shape)
             moments = diagonal(counts) if state["posteriors"] else None
             reference = CountTable(counts, labels, groups, names, int(old["rows"]), moments)
-            monitor = Monitor(
-                reference, confidence=float(state["confidence"]), horizon=tests["horizon"],
-                **{_argument(state["measure"]): float(state["budget"])},
-            )  # fmt: skip
+            budget, confidence = float(state["budget"]), float(state["confidence"])
+            monitor = _monitor(reference, state["measure"], budget, confidence, tests["horizon"])
             monitor._starts = Starts.from_dict(tests, shape)
             monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
             alarm = state["alarm"]
@@ -316,10 +302,7 @@ class Monitor:
             return Monitor.from_json(as_path(path, "path").read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, InputError) as error:
             why = str(error).rstrip(".")
-            raise InputError(
-                f"{str(path)!r} cannot be read as the state of a Monitor: {why}. Pass a file that "
-                "`Monitor.save` or `separatrix monitor` wrote."
-            ) from error
+            raise InputError(f"{str(path)!r} cannot be read as the state of a Monitor: {why}.") from error
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
@@ -331,14 +314,11 @@ class Monitor:
         same = all(getattr(old, axis) == getattr(new, axis) for axis in _AXES)
         if not same or not np.array_equal(old.counts, new.counts):
             return "another reference"
-        for what, setting, other_setting in (
-            ("budget", f"{self.measure} {self.budget:.9g}", f"{other.measure} {other.budget:.9g}"),
-            ("confidence", self.confidence, other.confidence),
-            ("horizon", self.horizon, other.horizon),
-        ):
-            if setting != other_setting:
-                return f"the {what} {setting}, not {other_setting}"
-        return ""
+        ours, theirs = (
+            {"budget": f"{m.measure} {m.budget:.9g}", "confidence": m.confidence, "horizon": m.horizon}
+            for m in (self, other)
+        )
+        return next((f"the {what} {ours[what]}, not {theirs[what]}" for what in ours if ours[what] != theirs[what]), "")
 
     def _tests(self, quick: bool = True) -> _Tests:
         """The tests, and which of them may be beyond their level, the most likely first."""
@@ -356,6 +336,9 @@ class Monitor:
             order = np.argsort(-excess)
             maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
         return _Tests(counts, rows, needed, maybe)
+
+    def _cell(self, counts: Array) -> Cell:
+        return Cell.from_table(replace(self.reference, counts=counts), self.measure)
 
     def _recent(self) -> tuple[float, int]:
         """The measure of the shortest test with enough rows, and its rows."""
@@ -382,10 +365,7 @@ def _reference(reference: Any) -> CountTable:
     if isinstance(table, CountTable):
         return table
     if not (hasattr(reference, "about") and hasattr(reference, "branches")):
-        raise InputError(
-            "`reference` must be an Audit or a CountTable of the model at selection, or the "
-            f"shipped model, got {type(reference).__name__}."
-        )
+        raise InputError(f"`reference` must be an Audit or a CountTable, or a model, got {type(reference).__name__}.")
     labels, groups = tuple(reference.labels), tuple(reference.groups)
     if reference.is_score or reference.is_value or not groups:
         raise InputError("A monitor watches decisions by group: this model makes none.")
@@ -397,22 +377,18 @@ def _one_budget(asked: Mapping[str, float | None], reference: Any) -> tuple[str,
     given = {name: level for name, level in asked.items() if level is not None}
     if not given:
         choice = dict(getattr(reference, "about", {}).get("choice", {}))
-        held = dict(choice.get("budgets", {})) | {
-            name: choice[_argument(name)] for name in _MEASURES if _argument(name) in choice
-        }
-        given = {name: level for name, level in held.items() if name in _MEASURES}
+        held = {name: choice.get(f"max_{name}", choice.get("budgets", {}).get(name)) for name in _MEASURES}
+        given = {name: level for name, level in held.items() if level is not None}
     if len(given) != 1:
-        names = ", ".join(f"`{_argument(name)}`" for name in given) or "none"
-        raise InputError(
-            f"A monitor has one budget, got {names}. Pass `max_eo_gap`, `max_tpr_gap`, "
-            "`max_fpr_gap`, `max_parity_gap` or `max_violation` (in nats)."
-        )
+        got = ", ".join(f"`max_{name}`" for name in given) or "none"
+        *names, last = (f"`max_{name}`" for name in _MEASURES)
+        raise InputError(f"A monitor has one budget, got {got}. Pass {', '.join(names)} or {last} (in nats).")
     ((measure, level),) = given.items()
-    return measure, not_negative(level, _argument(measure))
+    return measure, not_negative(level, f"max_{measure}")
 
 
-def _argument(measure: Any) -> str:
-    return f"max_{measure}"
+def _monitor(table: CountTable, measure: str, budget: float, confidence: float, horizon: int | None) -> Monitor:
+    return Monitor(table, confidence=confidence, horizon=horizon, **{f"max_{measure}": budget})  # type: ignore[arg-type]
 
 
 class _Tests(NamedTuple):

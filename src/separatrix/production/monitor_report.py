@@ -51,11 +51,11 @@ class Cell:
     @classmethod
     def from_table(cls, table: CountTable, measure: str = "violation") -> Cell:
         """That cell of a table of counts: of one label for a gap of its rates, of none for parity."""
-        counts, labels = table.counts, tuple(table.labels)
+        counts, labels, only = table.counts, tuple(table.labels), _ONE_LABEL.get(measure)
         if measure == "parity_gap":
             counts, labels = counts.sum(0, keepdims=True), (None,)
-        elif measure in _ONE_LABEL and counts[_ONE_LABEL[measure]].sum() > 0:
-            counts, labels = counts[[_ONE_LABEL[measure]]], (labels[_ONE_LABEL[measure]],)
+        elif only is not None and counts[only].sum() > 0:
+            counts, labels = counts[[only]], (labels[only],)
         seen = counts.sum(-1) > 0  # where nothing differs, still a cell that has rows
         violation = np.where(seen, violation_by_cell(counts), -1.0)
         y, z = np.unravel_index(int(violation.argmax()), violation.shape)
@@ -157,8 +157,7 @@ class Report:
         if not self.rows or self.cell is None:
             return "No rows so far: nothing is known."
         seen = f"{self.rows:,} row{'s' * (self.rows != 1)} seen"
-        if self.alarm is not None:
-            a = self.alarm
+        if (a := self.alarm) is not None:
             return (
                 f"ALARM: {seen}; after {a.rows:,} of them the last {a.window:,} showed "
                 f"{shown(self.measure, a.value)}, above the budget of {self.budget:g} with "
@@ -185,38 +184,28 @@ def shown(measure: str, value: float) -> str:
 def page(monitor: Monitor) -> str:
     """The whole page. Names are the user's, so all of them are escaped."""
     report = monitor.report()
-    done = 0.0
+    values: dict[str, Any] = {"done": 0.0, "measures": [], "bars": [], "chart": None}
     if report.rows:
         done = 1.0 if report.alarm else min(max(report.evidence / report.needed, 0.0), 1.0)
-    return render_template(
-        "monitor.html.jinja",
-        sentence=str(report),
-        alarm=report.alarm,
-        done=done,
-        measures=_measures(report, monitor.horizon) if report.rows else [],
-        chart=_chart(monitor.history, report) if len(monitor.history) > 1 else None,
-        bars=_bars(monitor) if report.rows else [],
-        scope=_SCOPE.format(error=round(1.0 - report.confidence, 6)),
-    )
+        values |= {"done": done, "measures": _measures(report, monitor.horizon), "bars": _bars(monitor)}
+    if len(monitor.history) > 1:
+        values["chart"] = _chart(monitor.history, report)
+    scope = _SCOPE.format(error=round(1.0 - report.confidence, 6))
+    return render_template("monitor.html.jinja", sentence=str(report), alarm=report.alarm, scope=scope, **values)
 
 
 def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
     low, high = report.interval
     v, rows = report.recent
     known = "" if np.isnan(report.reference) else f"; at selection it was {nats(report.reference)}"
+    always = f"nats; {percent(report.confidence)} at all times {nats(low)} … {nats(high)}"
     return named_rows([
         ("rows seen", f"{report.rows:,}", "" if horizon is None else f"horizon {horizon:,}"),
         ("budget", nats(report.budget), f"of the {_name(report)}{known}"),
-        (
-            "violation v of all rows", nats(report.violation),
-            f"nats; {percent(report.confidence)} at all times {nats(low)} … {nats(high)}",
-        ),
+        ("violation v of all rows", nats(report.violation), always),
         (f"{_name(report)}, latest rows", nats(v), f"{rows:,} rows"),
         ("equalized-odds gap", f"{report.eo_gap:.4f}", "of all rows"),
-        (
-            "evidence", f"{max(report.evidence, 0.0):.1f}",
-            f"of {report.needed:.1f} that an alarm needs",
-        ),
+        ("evidence", f"{max(report.evidence, 0.0):.1f}", f"of {report.needed:.1f} that an alarm needs"),
     ])  # fmt: skip
 
 
@@ -284,14 +273,13 @@ def metrics(monitor: Monitor) -> str:
         ("alarm", "Whether there was an alarm.", int(report.alarm is not None)),
     ]
     out = []
+    head = "# HELP separatrix_{0} {1}\n# TYPE separatrix_{0} {2}"
     for name, help_text, value in gauges:
         if np.isfinite(value):
-            kind = "counter" if name.endswith("_total") else "gauge"
-            out += [f"# HELP separatrix_{name} {help_text}", f"# TYPE separatrix_{name} {kind}"]
+            out.append(head.format(name, help_text, "counter" if name.endswith("_total") else "gauge"))
             out.append(f"separatrix_{name} {value:.10g}")
     if report.rows:
-        out.append("# HELP separatrix_rate P(prediction | label, group).")
-        out.append("# TYPE separatrix_rate gauge")
+        out.append(head.format("rate", "P(prediction | label, group).", "gauge"))
         for _, names, rate in _rates(monitor.table):
             labels = ",".join(f'{name}="{_escaped(level)}"' for name, level in names.items())
             out.append(f"separatrix_rate{{{labels}}} {rate:.10g}")

@@ -99,22 +99,15 @@ class Starts:
 
     def _open(self, old: int, new: int) -> None:
         """The last test of each level that starts at a place in (old, new]."""
-        level, index = [], []
-        for a in range(_LEVELS):
-            step = 1 << a
-            if new < step:
-                break
-            k = new // step
-            if a < _LEVELS - 1:
-                k -= 1 - k % 2  # odd: even ones belong to a larger a
-            if k * step > old:
-                level.append(a)
-                index.append(k if a == _LEVELS - 1 else (k + 1) // 2)
-        if level:
-            more = np.zeros((len(level), *self.tables.shape[1:]))
-            self.tables = np.concatenate([self.tables, more])
-            self.rows = np.append(self.rows, np.zeros(len(level), dtype=np.int64))
-            self.level, self.index = np.append(self.level, level), np.append(self.index, index)
+        a = np.arange(_LEVELS)
+        k, largest = new >> a, a == _LEVELS - 1
+        k -= np.where(largest, 0, 1 - k % 2)  # odd: even ones belong to a larger a
+        begun = (k << a > old) & (k > 0)
+        level, index = a[begun], np.where(largest, k, (k + 1) // 2)[begun]
+        more = np.zeros((len(level), *self.tables.shape[1:]))
+        self.tables = np.concatenate([self.tables, more])
+        self.rows = np.append(self.rows, np.zeros(len(level), dtype=np.int64))
+        self.level, self.index = np.append(self.level, level), np.append(self.index, index)
 
     def _end(self) -> None:
         age = self.clock - self.begun
@@ -138,24 +131,15 @@ class Starts:
     def merge(parts: Sequence[Starts]) -> Starts:
         """The tests of all workers; those that one of them has ended are gone."""
         first = parts[0]
-        merged = Starts.without_rows(first.tables.shape[1:], first.horizon)
-        merged.clock = max(starts.clock for starts in parts)
-        named: dict[tuple[int, int, int], list[Any]] = {}
-        for starts in parts:
-            names = zip(starts.level.tolist(), starts.index.tolist(), starts.begun.tolist(), strict=True)
-            for test, name in enumerate(names):
-                held = named.setdefault(name, [0.0, 0, 0])
-                held[0], held[1] = held[0] + starts.tables[test], held[1] + int(starts.rows[test])
-                held[2] += 1
-        shared = [
-            (level, index, rows, table)
-            for (level, index, begun), (table, rows, holders) in named.items()
-            if holders == sum(starts.clock >= begun for starts in parts)
-        ]
-        shared.sort(key=lambda test: test[:2])  # level −1, all rows, comes first
-        level, index, count, tables = zip(*shared, strict=True)
-        merged.tables = np.stack(tables)
-        merged.level, merged.index, merged.rows = (np.array(x, dtype=np.int64) for x in (level, index, count))
+        names = np.concatenate([np.stack([starts.level, starts.index, starts.begun], 1) for starts in parts])
+        named, place, holders = np.unique(names, axis=0, return_inverse=True, return_counts=True)  # level −1 first
+        tables, rows = np.zeros((len(named), *first.tables.shape[1:])), np.zeros(len(named), dtype=np.int64)
+        np.add.at(tables, place.ravel(), np.concatenate([starts.tables for starts in parts]))
+        np.add.at(rows, place.ravel(), np.concatenate([starts.rows for starts in parts]))
+        level, index, begun = named.T
+        shared = holders == sum(starts.clock >= begun for starts in parts)
+        clock = max(starts.clock for starts in parts)
+        merged = Starts(tables[shared], rows[shared], level[shared], index[shared], clock, first.horizon)
         merged._end()
         return merged
 
@@ -207,10 +191,8 @@ def row_blocks(
     if not isinstance(u, Coded) and as_array(u, "y_pred").ndim == 2:
         predicted: NDArray[Any] = check_posteriors(as_array(u, "y_pred"), "y_pred")
         if predicted.shape[1] != len(reference.predictions):
-            raise InputError(
-                f"`y_pred` has {predicted.shape[1]} columns for the reference's "
-                f"{len(reference.predictions)} predictions ({listed(reference.predictions)})."
-            )
+            columns, known = predicted.shape[1], listed(reference.predictions)
+            raise InputError(f"`y_pred` has {columns} columns, the reference the predictions {known}.")
     else:
         decided = as_levels(u, "y_pred")
         if branch is not None:
@@ -238,9 +220,7 @@ def placed_counts(reference: CountTable, batch: CountTable) -> Array:
     for name in ("labels", "groups", "predictions"):
         axis = getattr(reference, name)
         if unknown := [level for level in getattr(batch, name) if level not in axis]:
-            raise InputError(
-                f"`{name}` holds {listed(unknown)}, which the reference does not know "
-                f"({listed(axis)}). A new level needs a new reference and a new monitor."
-            )
+            known = f"which the reference does not know ({listed(axis)})"
+            raise InputError(f"`{name}` holds {listed(unknown)}, {known}. A new level needs a new monitor.")
     empty = replace(reference, counts=np.zeros_like(reference.counts), rows=0, moments=None)
     return (empty + batch).counts

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, plain_values
+from separatrix.columns.draws import UNSET, Salt, Seed, check_sources, id_texts, plain_values
 from separatrix.columns.features import as_numbers
 from separatrix.columns.groups import from_plain
 from separatrix.columns.readers import find_files, read_blocks
@@ -37,8 +37,8 @@ def predict_file(
     *,
     id_column: str | None = None,
     keep: Sequence[str] = (),
-    salt: str | bytes | None = None,
-    random_state: int | Unset | None = UNSET,
+    salt: Salt = None,
+    random_state: Seed = UNSET,
     log: str | Path | None = None,
     rows: int = _ROWS,
     progress: bool | None = None,
@@ -111,23 +111,20 @@ def predict_file(
 
 def _check_names(predictor: Predictor, copied: Sequence[str | None]) -> None:
     """Refuse an output with two columns of one name."""
-    names = [*(_score_names(predictor)), "decision", "decided_by_coin", "branch", "prediction"]
-    for name in copied:
-        if name in names:
-            raise InputError(
-                f"The column {name!r} has the name of an output column ({', '.join(names)}). Rename it in the file."
-            )
+    names = [*_score_names(predictor), "decision", "decided_by_coin", "branch", "prediction"]
+    for name in {*copied} & {*names}:
+        raise InputError(f"The column {name!r} has the name of an output ({', '.join(names)}). Rename it.")
 
 
 def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     if not predictor.columns:
         raise InputError("This predictor was trained on a matrix without column names, so it cannot read a file.")
-    columns = list(predictor.columns)
+    of_group: Sequence[str] = ()
     if predictor.uses_groups:
         if predictor.grouping is None:
             raise InputError("This predictor uses the group but does not know its columns, so it cannot read a file.")
-        columns += list(predictor.grouping.columns)
-    return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
+        of_group = predictor.grouping.columns
+    return list(dict.fromkeys(filter(None, [*predictor.columns, *of_group, id_column])))
 
 
 def _columns(predictor: Predictor, drawn: Drawn) -> dict[str, NDArray[Any]]:
@@ -155,7 +152,7 @@ def replay_file(
     source: str | Path | None = None,
     *,
     id_column: str | None = None,
-    salt: str | bytes | None = None,
+    salt: Salt = None,
     rows: int = _ROWS,
 ) -> int:
     """Compare a decision log with the model and, block by block, with the file that was decided.
@@ -269,10 +266,8 @@ def watch(
         elif old is not None:
             reference, confidence, horizon = old.reference, old.confidence, old.horizon
         else:
-            raise InputError(
-                f"There is no monitor {str(state)!r} yet: pass --model, or --audit and a budget "
-                "such as --max-eo-gap, to start one."
-            )
+            how = "pass --model, or --audit and a budget such as --max-eo-gap, to start one"
+            raise InputError(f"There is no monitor {str(state)!r} yet: {how}.")
         if old is not None and model is None:
             asked = asked or {old.measure: old.budget}
         level_of: dict[str, Any] = {f"max_{name}": level for name, level in asked.items()}
@@ -291,10 +286,7 @@ def _add(monitor: Monitor, block: Block, y: str, z: Sequence[str], pred: Sequenc
     table = monitor.reference
     if len(pred) > 1 or monitor.posteriors:
         if len(pred) == 1 and len(table.predictions) != 2:
-            raise InputError(
-                f"The reference has posteriors of {len(table.predictions)} predictions "
-                f"({listed(table.predictions)}): repeat --pred, one column for each."
-            )
+            raise InputError(f"The reference has posteriors of {listed(table.predictions)}: repeat --pred for each.")
         columns = [as_numbers(block[name], name) for name in pred]
         columns = [1.0 - columns[0], *columns] if len(columns) == 1 else columns
         predicted: Any = np.column_stack(columns)
@@ -308,26 +300,21 @@ def read_reference(path: str | Path) -> CountTable:
     """The table behind the JSON of an audit: `separatrix audit … --json > reference.json`."""
     try:
         audit = json.loads(Path(path).read_text(encoding="utf-8"))
-        cells = {name: audit["cells"][name] for name in ("label", "group", "prediction")}
-        labels, groups = (tuple(map(from_plain, audit[name])) for name in ("labels", "groups"))
-        predictions = tuple(dict.fromkeys(map(from_plain, cells["prediction"])))
-        counts = np.zeros((len(labels), len(groups), len(predictions)))
-        axes = (labels, groups, predictions)
-        places = [
-            [axis.index(from_plain(level)) for level in column]
-            for axis, column in zip(axes, cells.values(), strict=True)
-        ]
-        counts[tuple(places)] = np.asarray(audit["cells"]["rate"]) * np.asarray(audit["cells"]["rows"])
+        cells = audit["cells"]
+        columns = [tuple(map(from_plain, cells[name])) for name in ("label", "group", "prediction")]
+        names = audit["labels"], audit["groups"], dict.fromkeys(cells["prediction"])
+        axes = [tuple(map(from_plain, levels)) for levels in names]
+        places = [tuple(map(axis.index, column)) for axis, column in zip(axes, columns, strict=True)]
+        counts = np.zeros([len(axis) for axis in axes])
+        counts[tuple(places)] = np.asarray(cells["rate"]) * np.asarray(cells["rows"])
         hard = audit["predictions"] == "hard"
         counts = np.round(counts) if hard else counts
         rows = int(audit["rows"])
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{str(path)!r} is not an audit ({type(error).__name__}: {error}). Write one with "
-            "`separatrix audit FILE … --json > reference.json`."
-        ) from error
+        which = f"{str(path)!r} is not an audit ({type(error).__name__}: {error})"
+        raise InputError(f"{which}. Write one with `separatrix audit FILE … --json > reference.json`.") from error
     return CountTable(counts, *axes, rows, moments=None if hard else diagonal(counts))
 
 
