@@ -26,6 +26,11 @@ from typing import Any, BinaryIO, TypeVar
 
 from separatrix.errors import DataError, InputError, SeparatrixError
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
 _TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads
@@ -74,9 +79,7 @@ def whole_file(path: Path, *, parents: bool = False) -> Iterator[Path]:
 def appending(path: Path) -> Iterator[BinaryIO]:
     """A file to add to at its end; other processes that add to it wait for their turn."""
     with _sentence(path), path.open("ab") as file:
-        with suppress(ImportError):  # Windows has no such locks
-            import fcntl
-
+        if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0, os.SEEK_END)
         yield file
@@ -87,9 +90,7 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Read a file, change it and write it again while others that do so in its folder wait."""
     folder = _folder_of(path)
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
+    if fcntl is None:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -193,9 +194,8 @@ def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
             if left and any(path.absolute().parent.glob(f".{path.name}.*{_END}*")):
                 time.sleep(_PAUSE)
                 continue
-            raise DataError(
-                f"There is no folder {str(path)!r}. Pass one that `save` or `separatrix select` wrote."
-            ) from error
+            wrote = "Pass one that `save` or `separatrix select` wrote."
+            raise DataError(f"There is no folder {str(path)!r}. {wrote}") from error
         except OSError as error:
             raise DataError(f"{str(path)!r} is no folder: {error.strerror}.") from error
         try:
@@ -217,7 +217,7 @@ def _beside(path: Path, *, parents: bool, folder: bool) -> Iterator[Path]:
         if folder:
             temporary.mkdir()
         else:
-            temporary.open("xb").close()  # not mkstemp: others may read it as usual
+            temporary.touch(exist_ok=False)  # not mkstemp: others may read it as usual
         with suppress(OSError):  # removed as stale before it was locked: once more
             handle = _lock(temporary)
             break
@@ -242,9 +242,7 @@ def _lock(path: Path) -> int | None:
 
     An OSError says that another process holds it, or that it is gone.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    if fcntl is None:
         return None
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -273,10 +271,8 @@ def _replace(new: Path, target: Path) -> None:
     if not target.exists():
         os.rename(new, target)
         return
-    linux = platform.system() == "Linux"
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if linux else None
-    both = (_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE)
-    if exchange is not None and exchange(*both) == 0:
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if platform.system() == "Linux" else None
+    if exchange and exchange(_HERE, os.fsencode(new), _HERE, os.fsencode(target), _EXCHANGE) == 0:
         return
     old = new.with_name(f"{new.name}.old")
     os.rename(target, old)
@@ -369,11 +365,9 @@ def in_processes(calls: Iterable[Any], n_jobs: int, *, in_order: bool = True) ->
         try:
             yield answers
         except BrokenProcessPool as error:  # loky's own is a kind of it
-            raise SeparatrixError(
-                "A worker process was ended by the system, most often because memory ran out. "
-                "What was written to a folder is kept: run again to resume, with fewer processes "
-                "(`n_jobs`, --jobs)."
-            ) from error
+            what = "The system ended a worker process, most often because memory ran out"
+            resume = "What was written is kept: run again to resume, with fewer processes (`n_jobs`, --jobs)"
+            raise SeparatrixError(f"{what}. {resume}.") from error
         finally:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=r"\d+ tasks which were still")

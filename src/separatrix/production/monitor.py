@@ -388,7 +388,7 @@ def _one_budget(asked: Mapping[str, float | None], reference: Any) -> tuple[str,
 
 
 def _monitor(table: CountTable, measure: str, budget: float, confidence: float, horizon: int | None) -> Monitor:
-    return Monitor(table, confidence=confidence, horizon=horizon, **{f"max_{measure}": budget})  # type: ignore[arg-type]
+    return Monitor(table, confidence=confidence, horizon=horizon, **{f"max_{measure}": budget})
 
 
 class _Tests(NamedTuple):

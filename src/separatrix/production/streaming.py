@@ -303,7 +303,7 @@ def read_reference(path: str | Path) -> CountTable:
         cells = audit["cells"]
         columns = [tuple(map(from_plain, cells[name])) for name in ("label", "group", "prediction")]
         names = audit["labels"], audit["groups"], dict.fromkeys(cells["prediction"])
-        axes = [tuple(map(from_plain, levels)) for levels in names]
+        labels, groups, predictions = axes = [tuple(map(from_plain, levels)) for levels in names]
         places = [tuple(map(axis.index, column)) for axis, column in zip(axes, columns, strict=True)]
         counts = np.zeros([len(axis) for axis in axes])
         counts[tuple(places)] = np.asarray(cells["rate"]) * np.asarray(cells["rows"])
@@ -315,7 +315,7 @@ def read_reference(path: str | Path) -> CountTable:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         which = f"{str(path)!r} is not an audit ({type(error).__name__}: {error})"
         raise InputError(f"{which}. Write one with `separatrix audit FILE … --json > reference.json`.") from error
-    return CountTable(counts, *axes, rows, moments=None if hard else diagonal(counts))
+    return CountTable(counts, labels, groups, predictions, rows, moments=None if hard else diagonal(counts))
 
 
 def _like(column: Any, levels: Levels, name: str) -> Any:
