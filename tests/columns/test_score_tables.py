@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.core.score_tables import ScoreTable, gap_curve, largest_gap
+from separatrix.core.score_tables import ScoreHistogram, ScoreTable, gap_curve, largest_gap
 from separatrix.errors import InputError
 
 
@@ -141,7 +141,7 @@ def test_a_histogram_is_the_score_rounded_down_to_its_bins():
     at = np.minimum((s * 64).astype(int), 63)
     counts = np.zeros((2, 3, 64))
     np.add.at(counts, (y, z, at), 1)
-    histogram = ScoreTable.from_histogram(counts, edges, (0, 1), (0, 1, 2))
+    histogram = ScoreTable.from_histogram(ScoreHistogram(counts, edges, (0, 1), (0, 1, 2), len(s)))
     rounded = count_scores(y, at, sensitive_features=z)
     assert_allclose(histogram.binned(20).counts, rounded.binned(20).counts)
     assert histogram.auroc() == rounded.auroc()
@@ -156,7 +156,7 @@ def test_inside_the_bins_of_a_histogram_the_gap_is_bounded():
         at = np.floor(s * 2).astype(int) + 20
         counts = np.zeros((2, 3, 60))
         np.add.at(counts, (y, z, at), 1)
-        histogram = ScoreTable.from_histogram(counts, np.arange(61) / 2 - 10, (0, 1), (0, 1, 2))
+        histogram = ScoreTable.from_histogram(ScoreHistogram(counts, np.arange(61) / 2 - 10, (0, 1), (0, 1, 2), len(s)))
         exact = largest_gap(count_scores(y, s, sensitive_features=z))[0]
         assert largest_gap(histogram)[0] <= exact + 1e-12
         assert largest_gap(histogram, np.zeros((2, 3)), inside=True)[0] >= exact - 1e-12

@@ -124,7 +124,12 @@ def count_score_rows(
         if rows == 0:
             raise InputError("The table has no rows.")
         if rows > in_memory:
-            return _in_engine(source, roles.target, roles.groups, name, roles.weight)
+            low, high = score_ends(source, name)
+            span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+            histogram = score_histogram(
+                source, y=roles.target, z=roles.groups, score=name, bins=_BINS, weight=roles.weight, span=span
+            )
+            return ScoreTable.from_histogram(histogram)
     y_true, s, groups, w = whole_columns(data if source is None else source, roles)
     return count_scores(y_true, as_numbers(s, name), sensitive_features=groups, sample_weight=w, names=roles.words)
 
@@ -214,11 +219,3 @@ def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:
     if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
         bad = low if not low >= 1 - 1e-6 else high
         raise InputError(f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}.")
-
-
-def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | None) -> ScoreTable:
-    low, high = score_ends(source, score)
-    span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
-    counts, labels, groups, edges, squares, scale, rows = histogram
-    return ScoreTable.from_histogram(counts, edges, labels, groups, squares=squares, rows=rows, scale=scale)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ from separatrix.columns.values import (
 from separatrix.core.counts import CountTable, diagonal, place, union
 from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.numbers import whole_number
-from separatrix.core.score_tables import ScoreTable
+from separatrix.core.score_tables import ScoreHistogram, ScoreTable
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -175,28 +175,6 @@ def count_scores(
     return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight, scale)
 
 
-class ScoreHistogram(NamedTuple):
-    """Rows, or their weights, with each label, group and bin.
-
-    Args:
-        counts: array (labels, groups, bins).
-        labels, groups: names of the first two axes, sorted.
-        edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
-            its upper edge too.
-        squares: the same of the squared weights; None where rows weigh one.
-        scale: the largest weight.
-        rows: how many have a positive weight.
-    """
-
-    counts: Array
-    labels: Levels
-    groups: Levels
-    edges: Array
-    squares: Array | None
-    scale: float
-    rows: int
-
-
 def score_histogram(
     frame: Any,
     *,
@@ -245,7 +223,7 @@ def score_histogram(
     counts = summed(table.weight, cells, shape)
     squares = None if weight is None else summed(table.squares, cells, shape)
     edges, rows = np.linspace(low, high, bins + 1), int(table.positive.sum())
-    return ScoreHistogram(counts, label.levels, group.levels, edges, squares, table.scale, rows)
+    return ScoreHistogram(counts, edges, label.levels, group.levels, rows, squares, table.scale)
 
 
 def score_ends(source: Source, score: str) -> tuple[float, float]:

@@ -89,10 +89,7 @@ def as_category(values: Any, name: str) -> Coded:
             raise InputError(f"Column `{name}` must hold categories (text, integers, booleans), got {level!r}.")
     texts = list(map(level_text, coded.levels))
     plain = all(isinstance(level, int | float) for level in coded.levels)
-    levels = texts if plain else sorted(set(texts))  # numbers keep their own order
-    place = {text: code for code, text in enumerate(levels)}
-    renumber = np.array([*(place[text] for text in texts), -1], dtype=np.int32)
-    return Coded(renumber[coded.codes], tuple(levels))
+    return coded.renamed(texts, tuple(texts if plain else sorted(set(texts))))  # numbers keep their own order
 
 
 def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:

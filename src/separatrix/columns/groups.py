@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import isfinite
 from typing import Any
 
@@ -120,12 +120,8 @@ def without_missing(columns: Mapping[str, Any], groups: Sequence[str], choice: s
     one_of(choice, "missing_groups", "drop", "own")
     coded = {name: as_levels(columns[name], name, missing=True) for name in groups}
     if choice == "own":
-        named = {
-            name: Coded(np.where(column.missing, len(column.levels), column.codes), (*column.levels, MISSING))
-            for name, column in coded.items()
-            if column.missing.any()
-        }
-        return {**columns, **named}
+        named = {name: column for name, column in coded.items() if column.missing.any()}
+        return {**columns, **{name: column.with_missing_as(MISSING) for name, column in named.items()}}
     known = ~np.any([column.missing for column in coded.values()], axis=0)
     if not known.any():
         raise InputError(f"No row has a group in {' & '.join(groups)}.")
@@ -245,17 +241,14 @@ def binned(values: Any, edges: Sequence[float], name: str) -> Coded:
     """
     labels = bin_labels(edges)
     coded = as_levels(values, name, missing=True)
-    place = [_bin(level, edges, labels, name) for level in coded.levels]
-    return Coded(np.array([*place, -1], dtype=np.intp)[coded.codes], labels)
-
-
-def _bin(level: Hashable, edges: Sequence[float], labels: tuple[str, ...], name: str) -> int:
-    if level in labels:
-        return labels.index(str(level))
-    text = level_text(level)
-    if isinstance(level, bool) or not is_number(text):
-        raise InputError(f"`{name}` holds {level!r}; its groups are made of numbers: {', '.join(labels)}.")
-    return int(np.searchsorted(edges, float(text), "right"))
+    names = list(coded.levels)
+    for i, level in enumerate(names):
+        if level not in labels:
+            text = level_text(level)
+            if isinstance(level, bool) or not is_number(text):
+                raise InputError(f"`{name}` holds {level!r}; its groups are made of numbers: {', '.join(labels)}.")
+            names[i] = labels[int(np.searchsorted(edges, float(text), "right"))]
+    return coded.renamed(names, labels)
 
 
 @dataclass(frozen=True)
@@ -292,11 +285,10 @@ class Grouping:
         rare = z.counts() < min_rows
         if not rare.any():
             return z, replace(self, groups=z.levels)
-        large = tuple(level for level, few in zip(z.levels, rare, strict=True) if not few)
-        place = np.where(rare, len(large), np.cumsum(~rare) - 1)
         last = OTHER if len(self.columns) == 1 else (OTHER,) * len(self.columns)
-        groups = (*large, last)
-        return Coded(place[z.codes], groups), replace(self, groups=groups, other=True)
+        groups = (*compress(z.levels, ~rare), last)
+        names = [last if few else level for level, few in zip(z.levels, rare, strict=True)]
+        return z.renamed(names, groups), replace(self, groups=groups, other=True)
 
     def codes(self, data: Any) -> NDArray[np.intp]:
         """The group's code of each row of a frame or a mapping; an unknown group is an error."""
@@ -328,8 +320,7 @@ class Grouping:
             return coded
         if not self.missing:
             refuse_missing(coded.missing, column)
-        codes = np.where(coded.missing, len(coded.levels), coded.codes).astype(np.intp)
-        return Coded(codes, (*coded.levels, MISSING))
+        return coded.with_missing_as(MISSING)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

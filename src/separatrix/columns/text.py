@@ -164,10 +164,7 @@ def typed(
             return np.array(list(map(int, texts)), dtype=np.int64)[codes]
         values = [float(text) if is_number(text) else np.nan for text in texts]
         return np.array([*values, np.nan])[codes]
-    levels = sorted(set(texts) - missing)
-    place = {text: code for code, text in enumerate(levels)}
-    renumber = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
-    return Coded(renumber[codes], tuple(levels))
+    return Coded(codes, ()).renamed(texts, tuple(sorted(set(texts) - missing)))
 
 
 def _rows(

@@ -74,10 +74,18 @@ class Coded:
     def compact(self) -> Coded:
         """The same column with only the levels that occur."""
         seen = self.counts() > 0
-        if seen.all():
-            return self
-        renumber = np.append(np.cumsum(seen) - 1, -1)  # code -1 takes the last one
-        return Coded(renumber[self.codes], tuple(compress(self.levels, seen)))
+        return self if seen.all() else self.renamed(self.levels, tuple(compress(self.levels, seen)))
+
+    def renamed(self, names: Sequence[Hashable], levels: Levels) -> Coded:
+        """The same rows where level i is now called `names[i]`; missing where that is not among `levels`."""
+        position = {level: code for code, level in enumerate(levels)}
+        codes = [position.get(name, -1) for name in names]
+        return Coded(np.array([*codes, -1], dtype=np.intp)[self.codes], levels)  # code -1 takes the last one
+
+    def with_missing_as(self, name: Hashable) -> Coded:
+        """The same column, where rows without a value have a level of their own, the last one."""
+        codes = np.where(self.missing, len(self.levels), self.codes)
+        return Coded(codes.astype(np.intp), (*self.levels, name))
 
     def places(self, axis: Sequence[Hashable], name: str, otherwise: int = -1) -> NDArray[np.intp]:
         """Each row's position in `axis`, where 1, 1.0 and "1" are the same.
@@ -239,25 +247,18 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
 
 def _encode_sortable(x: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
     """Codes of text, floats, dates. Few levels: compared one by one, much faster than a sort."""
-    early = np.unique(x[:_LOOK])
-    if len(x) <= _LOOK or len(early) > _FEW:
-        levels, codes = np.unique(x, return_inverse=True)
-        return codes, levels
-    codes = np.full(len(x), len(early), dtype=np.uint8)
-    for code, level in enumerate(early):
-        # faster than an assignment under a mask
-        codes -= (x == level).view(np.uint8) * np.uint8(len(early) - code)
-    rest = codes == len(early)
-    if not rest.any():
-        return codes, early
-    late, which = np.unique(x[rest], return_inverse=True)  # levels that the first rows did not show
-    position = np.empty(len(early) + len(late), dtype=np.intp)
-    levels = np.concatenate([early, late])
-    order = np.argsort(levels, kind="stable")
-    position[order] = np.arange(len(levels))
-    wide = codes.astype(np.intp)
-    wide[rest] += which
-    return position[wide], levels[order]
+    levels = np.unique(x[:_LOOK])
+    while len(x) > _LOOK and len(levels) <= _FEW:
+        codes = np.full(len(x), len(levels), dtype=np.uint8)
+        for code, level in enumerate(levels):
+            # faster than an assignment under a mask
+            codes -= (x == level).view(np.uint8) * np.uint8(len(levels) - code)
+        rest = codes == len(levels)
+        if not rest.any():
+            return codes, levels
+        levels = np.union1d(levels, x[rest])  # and those that the first rows did not show
+    levels, places = np.unique(x, return_inverse=True)
+    return places, levels
 
 
 def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:

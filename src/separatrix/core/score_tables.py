@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from separatrix.core.counts import Levels, union
 from separatrix.core.information import conditional_mutual_information
@@ -46,6 +46,28 @@ class Binned(NamedTuple):
     squares: Array
     starts: NDArray[np.intp]
     values: Array
+
+
+class ScoreHistogram(NamedTuple):
+    """Rows, or their weights, with each label, group and bin, as an engine counts them.
+
+    Args:
+        counts: array (labels, groups, bins).
+        edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
+            its upper edge too.
+        labels, groups: names of the first two axes, sorted.
+        rows: how many have a positive weight.
+        squares: the counts of the squared weights; None where rows weigh one.
+        scale: the largest weight.
+    """
+
+    counts: Array
+    edges: Array
+    labels: Levels
+    groups: Levels
+    rows: int
+    squares: Array | None = None
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,38 +144,15 @@ class ScoreTable:
         return table._merged() if len(table.values) * 2 < len(s) else table
 
     @classmethod
-    def from_histogram(
-        cls,
-        counts: ArrayLike,
-        edges: ArrayLike,
-        labels: Levels,
-        groups: Levels,
-        *,
-        squares: ArrayLike | None = None,
-        rows: int | None = None,
-        scale: float = 1.0,
-    ) -> ScoreTable:
-        """A fine histogram N[y, z, bin] with its edges (bins + 1), as an engine counts it.
-
-        Args:
-            counts: weight of the rows in each label, group and bin [edges[b], edges[b + 1]).
-            squares: the same of the squared weights; None where rows weigh one.
-            rows: how many rows, where they do not weigh one.
-            scale: the largest weight, by which all are divided.
-        """
-        n, ends = np.asarray(counts, dtype=np.float64) / scale, np.asarray(edges, dtype=np.float64)
-        cells, bins = len(labels) * len(groups), n.shape[-1]
-        flat = n.reshape(cells, bins).T
-        atom, cell = np.nonzero(flat > 0)
-        used, atom = np.unique(atom, return_inverse=True)
-        ends = np.nextafter(ends[1:], -np.inf)
-        square = None
-        if squares is not None:
-            square = np.asarray(squares, dtype=np.float64).reshape(cells, bins) / scale**2
-            square = square.T[used[atom], cell]
-        weight = flat[used[atom], cell]
-        total = round(float(weight.sum())) if rows is None else rows
-        return cls(ends[used], atom, cell, weight, square, labels, groups, total, False, scale)
+    def from_histogram(cls, histogram: ScoreHistogram) -> ScoreTable:
+        """The table of a fine histogram; its weights are divided by the largest."""
+        counts, edges, labels, groups, rows, squares, scale = histogram
+        flat = counts.reshape(-1, counts.shape[-1]).T / scale
+        bins, cell = np.nonzero(flat > 0)
+        used, atom = np.unique(bins, return_inverse=True)
+        square = None if squares is None else (squares.reshape(flat.T.shape).T / scale**2)[bins, cell]
+        values = np.nextafter(edges[1:], -np.inf)[used]
+        return cls(values, atom, cell, flat[bins, cell], square, labels, groups, rows, False, scale)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from separatrix.columns.counting import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.measures import budget_named
 from separatrix.core.numerics import Array, Index, rows_by_code
+from separatrix.core.score_tables import ScoreHistogram
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Value
 from separatrix.optimum.roc.certified import certified_curve
