@@ -167,16 +167,12 @@ def _refuse_degenerate(table: CountTable) -> None:
     """Refuse a table with one group or one label."""
     weight = table.counts.sum((0, 2))
     if (weight > 0).sum() < 2:
-        raise InputError(
-            f"There is only one group ({table.groups[int(weight.argmax())]!r}): separation "
-            "compares groups. Pass a `sensitive_features` column with at least two groups."
-        )
+        only = table.groups[int(weight.argmax())]
+        raise InputError(f"There is only one group ({only!r}): pass `sensitive_features` with at least two.")
     weight = table.counts.sum((1, 2))
     if (weight > 0).sum() < 2:
-        raise InputError(
-            f"There is only one label ({table.labels[int(weight.argmax())]!r}): nothing can be "
-            "predicted. Pass rows of at least two labels."
-        )
+        only = table.labels[int(weight.argmax())]
+        raise InputError(f"There is only one label ({only!r}): pass rows of at least two.")
 
 
 def number_notes(table: CountTable) -> tuple[str, ...]:

@@ -45,9 +45,8 @@ def parse_ceilings(texts: Sequence[str], names: Sequence[str], option: str = "--
         if name not in names:
             other = " It is a minimum: pass it to --fail-below." if name in FLOOR_NAMES else ""
             near = suggestion(name, names) or f"There are {', '.join(names)}."
-            raise InputError(
-                f"{option} knows no value {name!r}.{other or f' {near}'} Write NAME=VALUE, such as {names[0]}=0.05."
-            )
+            said = other or f" {near}"
+            raise InputError(f"{option} knows no value {name!r}.{said} Write NAME=VALUE, such as {names[0]}=0.05.")
         try:
             value = float(number)
         except ValueError:
@@ -90,9 +89,8 @@ def _refuse_unknown(audit: Audit | ScoreAudit | ContinuousAudit, name: str, valu
     if np.isnan(value) or unseen.any():
         cells = named_cells(levels[known], audit.table.groups, np.argwhere(unseen).tolist())
         raise InputError(
-            f"{name} cannot be judged: {cells or 'a group'} has no rows, so its rate may be "
-            "anything. Collect such rows, or set a ceiling for eo_gap_upper (of a score: "
-            "gap_upper), which allows for that."
+            f"{name} cannot be judged: {cells or 'a group'} has no rows, so its rate may be anything. Set a ceiling "
+            "for eo_gap_upper (of a score: gap_upper), which allows for that."
         )
 
 

@@ -69,10 +69,7 @@ def compare(
     if y_true is None and sensitive_features is None:
         return _of_audits(a, b, confidence)
     if isinstance(a, Audit) or isinstance(b, Audit):
-        raise InputError(
-            "`y_true` and `sensitive_features` belong to two predictions of the same rows; two "
-            "audits are compared without them."
-        )
+        raise InputError("`y_true` and `sensitive_features` belong to two predictions; audits are compared without.")
     for name, value in (("y_true", y_true), ("sensitive_features", sensitive_features)):
         if value is None:
             raise InputError(f"`{name}` is missing: predictions are compared on the same rows.")
@@ -83,8 +80,8 @@ def _of_audits(a: Audit, b: Audit, confidence: float | None) -> Comparison:
     for name, value in (("a", a), ("b", b)):
         if not isinstance(value, Audit):
             raise InputError(
-                f"`{name}` must be an Audit, got {type(value).__name__}. Make one with "
-                "`audit(...)`, or pass `y_true` and `sensitive_features` of the same rows."
+                f"`{name}` must be an Audit, got {type(value).__name__}. Make one with `audit(...)`, or pass `y_true` "
+                "and `sensitive_features` of the same rows."
             )
     if confidence is None:
         confidence = min(a.confidence, b.confidence)

@@ -134,10 +134,8 @@ class Audit(CertifiedAudit):
     def _rate_gap(self, name: str, label: int) -> float:
         labels = self.table.labels
         if len(labels) != 2:
-            raise InputError(
-                f"`{name}` needs two labels, but there are {len(labels)} ({listed(labels)}). Read "
-                "`by_label`, or audit one label against the rest."
-            )
+            seen = f"{len(labels)} ({listed(labels)})"
+            raise InputError(f"`{name}` needs two labels, but there are {seen}. Read `by_label`.")
         seen = self.table.counts[label].sum(-1) > 0
         return float(METRICS[name](self.table.counts)) if seen.sum() > 1 else float("nan")
 

@@ -178,10 +178,10 @@ def _check(scores: ScoreTable, bins: int) -> None:
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not 2 <= bins <= 1_000:
         raise InputError(f"`bins` must be a whole number from 2 to 1,000, got {bins!r}.")
     if len(scores.labels) > 2:
+        last = scores.labels[-1]
         raise InputError(
-            f"One score ranks two labels, but there are {len(scores.labels)} "
-            f"({listed(scores.labels)}); audit one label against the rest: pass `y_true == "
-            f"{scores.labels[-1]!r}` with that label's score."
+            f"One score ranks two labels, but there are {len(scores.labels)} ({listed(scores.labels)}); audit one "
+            f"label against the rest: pass `y_true == {last!r}` with that label's score."
         )
 
 

@@ -188,10 +188,10 @@ def _soft(source: Source, y: str, z: list[str], pred: list[str], weight: str | N
     _check_scores(columns, pred)
     axis = label.levels if labels is None else tuple(labels)
     if len(axis) != len(pred):
+        labels_of_y = f"{y!r} has {len(axis)} ({listed(axis)})"
         raise InputError(
-            f"The columns {listed(pred)} hold probabilities of {len(pred)} labels, but {y!r} has "
-            f"{len(axis)} ({listed(axis)}). Name one column per label, and `labels` if a label "
-            "does not occur."
+            f"The columns {listed(pred)} hold probabilities of {len(pred)} labels, but {labels_of_y}. Name one column "
+            "per label, and `labels` if a label does not occur."
         )
     refuse_unlisted(label.levels, axis, y)
     groups = as_groups(dict(zip(z, table.keys[1:], strict=True)))
@@ -212,9 +212,7 @@ def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:
         low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
         if not (low >= -1e-6 and high <= 1 + 1e-6):
             bad = low if not low >= -1e-6 else high
-            raise InputError(
-                f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need a softmax."
-            )
+            raise InputError(f"Column {name!r} must be between 0 and 1, got {bad}. Logits need a softmax.")
     low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])
     if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
         bad = low if not low >= 1 - 1e-6 else high

@@ -117,9 +117,8 @@ def count_posteriors(
     refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
-            f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
-            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not occur "
-            "in the data."
+            f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels ({listed(axis)}). Pass one column "
+            "per label, and `labels=` if a label does not occur in the data."
         )
     y_codes = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight, scale = scaled_weight(sample_weight, n)
@@ -245,10 +244,7 @@ def _bins(
     if gone := int(rows[~np.isfinite(place)].sum()):
         raise InputError(f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows.")
     if outside := int(rows[(place < 0) | (place > bins)].sum()):
-        raise InputError(
-            f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}. Pass "
-            "`span=None` for scores that are not probabilities."
-        )
+        raise InputError(f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}; `span=None` takes all.")
     return np.minimum(place, bins - 1).astype(np.intp)
 
 
@@ -312,10 +308,7 @@ def _label_axis(labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: 
     if axis is not None:
         return axis
     if not set(y) & set(u):
-        raise InputError(
-            f"No value of `{names[2]}` ({listed(u)}) is a value of `{names[0]}` ({listed(y)}). "
-            "Predictions must be coded like the labels."
-        )
+        raise InputError(f"No value of `{names[2]}` ({listed(u)}) is a value of `{names[0]}`, which has {listed(y)}.")
     return union(y, u)
 
 
@@ -330,10 +323,8 @@ def refuse_scores(column: NDArray[Any] | Coded, names: Sequence[str]) -> None:
 
 def _no_label(value: Any, names: Sequence[str]) -> str:
     return (
-        f"`{names[2]}` holds {value}, which is no label of `{names[0]}`. Pass the decisions "
-        "themselves; for a label drawn from posteriors pass one column per label, shape (n, K); "
-        "`audit_score` (--score) audits a score at every threshold, `audit_regression` "
-        "(--regression) predictions of a number."
+        f"`{names[2]}` holds {value}, which is no label of `{names[0]}`. Pass decisions, or posteriors, one column per "
+        "label, shape (n, K); a score has `audit_score` (--score), a number `audit_regression` (--regression)."
     )
 
 

@@ -108,15 +108,11 @@ def check_sources(random_state: Seed, ids: Any, salt: Salt) -> None:
     if ids is None and salt is not None:
         raise InputError("`salt` is for `ids`: pass one identity per row as well.")
     if ids is not None and random_state is not UNSET:
-        raise InputError(
-            "Both `ids` and `random_state` were passed. Pass `ids` and `salt` for draws that "
-            "belong to a person, or `random_state` for draws that depend on the row's place."
-        )
+        raise InputError("Both `ids` and `random_state` were passed. Pass `ids` and `salt`, or `random_state`.")
     if ids is None and random_state is UNSET:
         raise InputError(
-            "A coin decides about some people: pass `ids=` and a secret `salt=`, so that a person "
-            "always gets the same draw, or `random_state=` (a seed that counts rows from the first "
-            "one, or None for fresh entropy)."
+            "A coin decides about some people: pass `ids=` and a secret `salt=`, so that a person always gets the same "
+            "draw, or `random_state=` (a seed for the rows in their order, or None for fresh entropy)."
         )
 
 
@@ -192,27 +188,18 @@ def _id_text(value: Any, row: int, name: str) -> str:
         if not value.strip():
             raise InputError(f"`{name}` is empty in row {row:,}. Every record needs its identity.")
         if _ROUNDED.fullmatch(value.strip()):
-            raise InputError(
-                f"`{name}` in row {row:,} is {value!r}, a number that has lost digits: people "
-                "would share it. Write the column as text."
-            )
+            raise InputError(f"`{name}` in row {row:,} is {value!r}, which has lost digits. Write the column as text.")
         if not value.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise InputError(f"`{name}` in row {row:,} is not text in UTF-8. Correct it first.")
         return value
     if is_missing(value):
         raise InputError(f"`{name}` is missing in row {row:,}. Every record needs its identity.")
-    raise InputError(
-        f"`{name}` must be text or whole numbers, got {value!r} in row {row:,}: a "
-        f"{type(value).__name__} may have lost digits. Read the column as text."
-    )
+    raise InputError(f"`{name}` must be text or whole numbers, got {value!r} in row {row:,}: read the column as text.")
 
 
 def _key(salt: str | bytes | None) -> bytes:
     if salt is None:
-        raise InputError(
-            f"`ids` need a secret `salt` (at least {MIN_SALT} bytes, kept by the operator): "
-            "without it anybody who knows an id can compute its draw."
-        )
+        raise InputError(f"`ids` need a secret `salt` (at least {MIN_SALT} bytes): who knows it can compute the draws.")
     raw = salt.encode() if isinstance(salt, str) else bytes(salt)
     makes = "`python -c 'import secrets; print(secrets.token_hex(16))'` prints one."
     if len(raw) < MIN_SALT:
@@ -220,10 +207,7 @@ def _key(salt: str | bytes | None) -> bytes:
     steps = bytes((b - a) % 256 for a, b in pairwise(raw))
     repeated = raw in (raw + raw)[1:-1]
     if repeated or min(_bits(raw), _bits(steps)) < MIN_BITS:
-        raise InputError(
-            f"`salt` repeats itself or counts up, so it can be guessed: its bytes, and the steps "
-            f"between them, must hold at least {MIN_BITS:g} bits by their own counts. {makes}"
-        )
+        raise InputError(f"`salt` repeats itself or counts up, so it can be guessed. {makes}")
     return raw if len(raw) <= blake2b.MAX_KEY_SIZE else blake2b(raw).digest()
 
 

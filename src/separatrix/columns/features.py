@@ -25,10 +25,7 @@ from separatrix.errors import InputError
 Values = NDArray[Any] | Coded
 Columns = Mapping[str, Values]
 NOT_AVAILABLE = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL"})  # among numbers only
-_DATES = (
-    "Column `{name}` holds dates or times ({what}), which are no categories. Turn it into some "
-    "that mean something for the prediction (month, weekday, hour), or drop it."
-)
+_DATES = "Column `{name}` holds dates or times ({what}). Turn it into categories such as month or weekday, or drop it."
 _ISO = re.compile(
     r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})"
     r"([T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}))?)?"
@@ -69,11 +66,8 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
         raise InputError(f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first.")
     numbers: NDArray[np.float64] = array.astype(np.float64)
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"Column `{name}` holds an infinite value in row {row_numbers(np.isinf(numbers))}. "
-            "Replace it, or make it missing (NaN)."
-        )
+    if (infinite := np.isinf(numbers)).any():
+        raise InputError(f"Column `{name}` holds an infinite value in row {row_numbers(infinite)}. Make it NaN.")
     return numbers
 
 
@@ -124,9 +118,7 @@ def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
     """
     if isinstance(X, Mapping) or as_frame(X, "X") is not None:
         if not names:
-            raise InputError(
-                "`X` has names, but the matrix of training had none: pass a matrix with its columns in the same order."
-            )
+            raise InputError("`X` has names, but the matrix of training had none: pass a matrix of the same columns.")
         columns = raw_columns(X, names)
         return np.column_stack([as_numbers(columns[name], name) for name in names]).astype(np.float32)
     try:
@@ -134,9 +126,7 @@ def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
     except (TypeError, ValueError) as error:
         raise InputError(f"`X` must hold numbers: {error}.") from error
     if rows.ndim != 2 or (names and rows.shape[1] != len(names)):
-        raise InputError(
-            f"`X` must have one row per person and the {len(names) or ''} columns of training, got shape {rows.shape}."
-        )
+        raise InputError(f"`X` must be a matrix of the {len(names) or ''} columns of training, got shape {rows.shape}.")
     return rows
 
 
@@ -201,10 +191,7 @@ def as_days(values: Values, name: str) -> NDArray[np.float64]:
     day_of = [_days(str(level)) for level in values.levels]
     for level, day in zip(values.levels, day_of, strict=True):
         if day is None and str(level).strip() not in NOT_AVAILABLE | {""}:
-            raise InputError(
-                f"Column `{name}` must hold dates in ISO form such as 2024-03-31, got {level!r}. "
-                "Correct the value or drop its row."
-            )
+            raise InputError(f"Column `{name}` must hold dates in ISO form (2024-03-31), got {level!r}. Drop its row.")
     return np.array([*day_of, None], dtype=np.float64)[values.codes]  # code -1 takes the last one
 
 

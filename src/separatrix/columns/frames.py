@@ -38,10 +38,10 @@ def column_names(data: Any, name: str) -> list[str]:
         return [str(column) for column in data]
     frame = as_frame(data, name)
     if frame is None:
+        kind = type(data).__name__
         raise InputError(
-            f"`{name}` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of column "
-            f"name to values, got {type(data).__name__}. Its columns are found by name, so an "
-            "array will not do."
+            f"`{name}` must be a dataframe or a mapping of column name to values, got {kind}: its columns are found by "
+            "name, so an array will not do."
         )
     return list(frame.collect_schema().names())
 
@@ -55,10 +55,8 @@ def named_columns(data: Any, names: Sequence[str], name: str) -> dict[str, Any]:
             values = by_text[column]
             single = isinstance(values, str | bytes) or not hasattr(values, "__len__")
             if single or getattr(values, "shape", None) == ():
-                raise InputError(
-                    f"Column {column!r} of `{name}` must hold one value per row, got "
-                    f"{type(values).__name__}. Pass a list, an array or a series."
-                )
+                kind = type(values).__name__
+                raise InputError(f"Column {column!r} of `{name}` must be a list, an array or a series, got {kind}.")
         return {column: by_text[column] for column in names}
     frame = as_frame(data, name)
     assert frame is not None
@@ -105,10 +103,7 @@ class Roles(NamedTuple):
         roles = cls(str(target), z, u, None if weight is None else str(weight))
         for place, column in enumerate(roles.columns):
             if column in roles.columns[:place]:
-                raise InputError(
-                    f"Column {column!r} stands for two things at once. Name different columns for "
-                    "the target, the sensitive features, the predictions and the weight."
-                )
+                raise InputError(f"Column {column!r} stands for two things at once. Name a column for each of them.")
         return roles
 
     @property

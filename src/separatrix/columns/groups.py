@@ -93,8 +93,8 @@ def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, An
         raise InputError(f"`{name}` has no columns. Pass at least one.")
     if len(columns) > _MOST_COLUMNS:
         raise InputError(
-            f"`{name}` is a list of {len(columns):,} columns, at most {_MOST_COLUMNS} make groups. "
-            "For rows of several values pass tuples, or an array of shape (n, k)."
+            f"`{name}` has {len(columns):,} columns, at most {_MOST_COLUMNS} make groups. Are they rows? Pass those as "
+            "tuples, or an array of shape (n, k)."
         )
     return columns
 

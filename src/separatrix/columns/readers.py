@@ -47,14 +47,11 @@ def find_files(path: str | Path) -> list[Path]:
     places = [Path(path)] if Path(path).is_file() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     files = [place for place in places if place.is_file()]
     if not files:
-        raise InputError(
-            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' needs quotes."
-        )
+        raise InputError(f"There is no file {str(path)!r}. Check the path; a pattern ('part-*.parquet') needs quotes.")
     endings = {Path(file.name.lower().removesuffix(".gz")).suffix for file in files}
     if len({_KINDS.get(ending) for ending in endings}) > 1 or not endings <= set(_KINDS):
-        raise InputError(
-            f"{str(path)!r} is of kind {', '.join(sorted(endings)) or '?'}; pass .csv or .parquet files of one kind."
-        )
+        kinds = ", ".join(sorted(endings)) or "?"
+        raise InputError(f"{str(path)!r} is of kind {kinds}; pass .csv or .parquet files of one kind.")
     return files
 
 
@@ -166,11 +163,7 @@ class Source:
             return frame
         known = as_frame(frame, "frame")
         if known is None:
-            raise InputError(
-                "`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
-                f"PySpark), got {type(frame).__name__}. Arrays and files have functions of their "
-                "own."
-            )
+            raise InputError(f"`frame` must be a dataframe or a table of a library, got {type(frame).__name__}.")
         return Source(known.lazy())
 
     @property
@@ -238,10 +231,7 @@ class Source:
             try:
                 table = groups.agg(*asked).head(_MOST + 1).collect()
             except (TypeError, NotImplementedError) as error:  # of pandas: not hashable
-                raise InputError(
-                    f"One of the columns {listed(keys)} holds values that cannot be levels "
-                    f"({error}). Use text or whole numbers."
-                ) from error
+                raise InputError(f"One of {listed(keys)} holds no text or whole numbers ({error}).") from error
         if not 0 < len(table) <= _MOST:
             many = f"columns {listed(keys)} have over {_MOST:,} combinations; is one an identifier?"
             raise InputError(f"The {many}" if len(table) else "The table has no rows.")
@@ -271,10 +261,8 @@ class Source:
         if self.text:
             coded = as_levels(typed(coded.codes, coded.levels), name, missing=True)
         if gone := int(rows[coded.missing].sum()):
-            raise InputError(
-                f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
-                "give missing a level."
-            )
+            values_gone = f"{gone:,} missing value{'s' * (gone > 1)}"
+            raise InputError(f"Column {name!r} has {values_gone}. Drop those rows or give missing a level.")
         return as_levels(coded, name)
 
     def _parsed(self, names: Sequence[str]) -> dict[str, str]:
@@ -346,10 +334,7 @@ def with_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str]) 
     for column in wanted:
         kind = schema[column]
         if kind.is_nested() or (polars and kind == nw.Object):  # polars cannot compare objects
-            raise InputError(
-                f"Column {column!r} is nested ({kind}) or holds Python objects. Unpack or cast it "
-                "into plain columns of text or numbers."
-            )
+            raise InputError(f"Column {column!r} is nested or holds objects ({kind}). Make it text or numbers.")
         if column in numbers and not kind.is_numeric() and kind != nw.Boolean:
             raise InputError(f"Column {column!r} must hold numbers, but its type is {kind}.")
     return source

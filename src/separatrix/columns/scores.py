@@ -70,18 +70,14 @@ def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
     low, high = p.min(), p.max()
     if not (low >= -1e-6 and high <= 1 + 1e-6):  # also true for NaN
         outside = ~((p >= -1e-6) & (p <= 1 + 1e-6))
-        raise InputError(
-            f"`{name}` must hold probabilities between 0 and 1, got {p[outside][0]} in row "
-            f"{row_numbers(outside.max(1), first)}. Logits need a softmax first."
-        )
+        row = row_numbers(outside.max(1), first)
+        raise InputError(f"`{name}` must hold probabilities, got {p[outside][0]} in row {row}. Logits need a softmax.")
     p = np.clip(p, 0.0, 1.0, dtype=np.float64)
     total = p @ np.ones(p.shape[1])  # a sum along so short an axis takes five times as long
     bad = np.abs(total - 1.0) > 1e-6
     if bad.any():
-        raise InputError(
-            f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row "
-            f"{row_numbers(bad, first)}. Divide the rows by their sums if that is what you mean."
-        )
+        row = row_numbers(bad, first)
+        raise InputError(f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row {row}.")
     return np.asarray(p / total[:, None])
 
 
@@ -105,10 +101,7 @@ def score_column(values: Any, name: str) -> NDArray[Any]:
     if s.ndim == 2 and s.shape[1] == 1:
         s = s[:, 0]
     if s.ndim != 1:
-        raise InputError(
-            f"`{name}` must be one column of numbers, got shape {s.shape}. For posteriors pass the "
-            f"column of the second label: `{name}[:, 1]`."
-        )
+        raise InputError(f"`{name}` must be one column of numbers, got shape {s.shape}; of posteriors `{name}[:, 1]`.")
     if s.dtype == np.float16:
         s = s.astype(np.float32)
     if s.dtype.kind == "f" and not np.isfinite([s.min(initial=0.0), s.max(initial=0.0)]).all():
@@ -127,10 +120,8 @@ def quantity_column(values: Any, name: str) -> Array:
     x = score_column(values, name).astype(np.float64)
     large = np.abs(x) > _LARGEST
     if large.any():
-        raise InputError(
-            f"`{name}` holds {x[large][0]:g} in row {row_numbers(large)}; a quantity is at most "
-            f"{_LARGEST:g}. Measure it in other units, or clip it."
-        )
+        row = row_numbers(large)
+        raise InputError(f"`{name}` holds {x[large][0]:g} in row {row}, above {_LARGEST:g}. Change its units, or clip.")
     return x
 
 
@@ -188,10 +179,7 @@ def quantities(
         raise InputError(f"`{names[0]}` has one value only ({value!r}): nothing can be predicted.")
     group = z.compact() if isinstance(z, Coded) else _quarters(z, names[1])
     if len(group.levels) < 2:
-        raise InputError(
-            f"There is only one group ({group.levels[0]!r}): separation compares groups. Pass a "
-            f"`{names[1]}` column with at least two."
-        )
+        raise InputError(f"There is only one group ({group.levels[0]!r}): pass `{names[1]}` with at least two.")
     return Quantities(y, labels, u, group, None if isinstance(z, Coded) else z, weight)
 
 
@@ -204,10 +192,7 @@ def _predictions(values: Any, name: str, labelled: bool) -> Array:
     """One number per row; labels of a labelled target as codes in their order."""
     x = values.codes if isinstance(values, Coded) else as_array(values, name)
     if x.ndim == 2 and x.shape[1] > 1:
-        raise InputError(
-            f"`{name}` must be one column: a number, or a label of a labelled target; got shape "
-            f"{x.shape}. Of posteriors pass one column, such as `{name}[:, 1]`."
-        )
+        raise InputError(f"`{name}` must be one column, got shape {x.shape}; of posteriors, such as `{name}[:, 1]`.")
     if labelled and (isinstance(values, Coded) or x.dtype.kind not in "fiub"):
         return as_levels(values, name).codes.astype(np.float64)
     return _finite_numbers(values, name)
@@ -216,10 +201,7 @@ def _predictions(values: Any, name: str, labelled: bool) -> Array:
 def _attribute(values: Any, name: str) -> Array:
     columns = {name: values} if isinstance(values, Coded) else group_columns(values, name)
     if len(columns) > 1:
-        raise InputError(
-            f"`{name}` has {len(columns)} columns ({', '.join(columns)}), but a continuous "
-            "attribute is one. Audit them one by one."
-        )
+        raise InputError(f"`{name}` has {len(columns)} columns ({', '.join(columns)}); audit numeric ones one by one.")
     ((column_name, column),) = columns.items()
     return _finite_numbers(column, column_name)
 

@@ -190,8 +190,8 @@ def _rows(
                 if bad := next((row for row in chunk if len(row) != width), None):
                     raise DataError(
                         f"{source}, near line {reader.line_num:,}: a row has {len(bad)} field{'s' * (len(bad) != 1)} "
-                        f"({', '.join(bad)[:60]}), the header {width}. The file is truncated "
-                        f"or damaged, or its delimiter is not {delimiter!r}."
+                        f"({', '.join(bad)[:60]}), the header {width}: truncated or damaged, or not delimited by "
+                        f"{delimiter!r}."
                     )
                 if chunk:
                     yield chunk

@@ -99,9 +99,8 @@ class Coded:
         place = np.array(places, dtype=np.intp)
         if unknown := list(compress(self.levels, place < 0)):
             near = suggestion(unknown[0], axis)
-            raise InputError(
-                f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}. {near}".rstrip()
-            )
+            known = listed(tuple(axis))
+            raise InputError(f"`{name}` holds {listed(unknown)}, which is not one of {known}. {near}".rstrip())
         return place[self.codes]
 
 
@@ -202,10 +201,8 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
     if x.dtype.kind == "f" and not np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
         if not missing:
             refuse_missing(np.isnan(x), name)
-        if np.isinf(x).any():
-            raise InputError(
-                f"`{name}` holds an infinite value in row {row_numbers(np.isinf(x))}; labels and groups are finite."
-            )
+        if (infinite := np.isinf(x)).any():
+            raise InputError(f"`{name}` holds an infinite value in row {row_numbers(infinite)}; levels are finite.")
     if x.dtype.kind in "mM" and not missing:
         refuse_missing(np.isnat(x), name)
     if x.dtype.kind in "cV":
@@ -232,9 +229,7 @@ def axis_of(levels: Any, name: str) -> Levels:
         if not axis or len(set(axis)) < len(axis) or any(map(is_missing, axis)):
             raise TypeError
     except TypeError as error:
-        raise InputError(
-            f"`{name}` must list at least one level, each once and none missing, got {levels!r}."
-        ) from error
+        raise InputError(f"`{name}` must list levels, each once and none missing, got {levels!r}.") from error
     return axis
 
 
@@ -294,9 +289,8 @@ def refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
     if missing.any():
         count = int(missing.sum())
         raise InputError(
-            f"`{name}` has {count:,} missing value{'s' * (count > 1)} (row{'s' * (count > 1)} "
-            f"{row_numbers(missing)}). Drop those rows or give missing its own level: "
-            '`column.fillna("missing")`.'
+            f"`{name}` has {count:,} missing value{'s' * (count > 1)} (row{'s' * (count > 1)} {row_numbers(missing)}). "
+            'Drop those rows or give missing its own level: `column.fillna("missing")`.'
         )
 
 
@@ -304,9 +298,8 @@ def check_levels(levels: Sequence[Hashable], name: str) -> None:
     """Refuse a column with more levels than a table can hold, most often an identifier."""
     if len(levels) > MAX_LEVELS:
         raise InputError(
-            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, {levels[1]!r}); "
-            f"at most {MAX_LEVELS:,} make sense here. Is it an identifier or a score? Pass a "
-            "categorical column, or bin it; an audit takes a quantity if it is called continuous."
+            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, {levels[1]!r}); at most "
+            f"{MAX_LEVELS:,} make sense. Is it an identifier or a score? Pass a categorical column, or bin it."
         )
 
 

@@ -147,9 +147,8 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
                 raise InputError(f"There is no state {state!r}; use postal codes such as 'vt' ({', '.join(_FIPS)}).")
         if not chosen:
             raise DataError(
-                f"No ACS data here. {where_to_put(_census_file('us'))} The csv_pXX.zip of some "
-                "states do too; states=['vt', …] downloads those, states=['us'] all (`separatrix "
-                "benchmark --option acs_occupation.states=vt`)."
+                f"No ACS data here. {where_to_put(_census_file('us'))} states=['vt', …] downloads some states, "
+                "states=['us'] all (`separatrix benchmark --option acs_occupation.states=vt`)."
             )
         columns, read_from = _read_census(chosen, wanted, kind)
         who = "workers over 16 who earn (the filter of ACSIncome)" if kind == "income" else "all persons"
@@ -247,10 +246,8 @@ def _person_batches(content: bytes, origin: str, needed: Sequence[str]) -> Itera
                     numbers = (batch[name].to_numpy(zero_copy_only=False) for name in needed)
                     yield dict(zip(needed, numbers, strict=True))
     except KeyError as error:  # pyarrow's own names the column
-        raise DataError(
-            f"{origin} is not a person file of the 2018 one-year PUMS (RELP, for one, was renamed "
-            f"in 2019): {error.args[0]}."
-        ) from error
+        what = f"a person file of the 2018 one-year PUMS (it has no {error.args[0]})"
+        raise DataError(f"{origin} is not {what}.") from error
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
 

@@ -116,8 +116,8 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
         known = " or ".join(right[:12] + "…" for right in file.sha256)
         source = f" from {file.url}" if file.url else ""
         raise DataError(
-            f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
-            f"{known}. It is truncated or a changed copy: delete it and get the original{source}."
+            f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not {known}. It is "
+            f"truncated or changed: delete it and get the original{source}."
         )
     if file.check is not None:
         try:
@@ -142,9 +142,7 @@ def _download(file: File) -> Blob:
     try:
         import pooch
     except ImportError as error:
-        raise MissingExtraError(
-            f"{where_to_put(file)} To download it, first: pip install 'separatrix[data]'."
-        ) from error
+        raise MissingExtraError(f"{where_to_put(file)} To download it: pip install 'separatrix[data]'.") from error
     target = cache_folder() / file.paths[0]
     with working(f"Downloading {target.name}"), whole_file(target, parents=True) as temporary:
         try:
@@ -152,8 +150,8 @@ def _download(file: File) -> Blob:
             return _checked(temporary.read_bytes(), target, file, str(target))
         except DataError as error:
             raise DataError(
-                f"{file.url} did not give the expected file (another sha256, or cut short); "
-                f"nothing was kept. Try again, or put the original at {target}."
+                f"{file.url} did not give the expected file (another sha256, or cut short); nothing was kept. Try "
+                f"again, or put the original at {target}."
             ) from error
         except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
             raise DataError(f"{where_to_put(file)} Its download failed ({type(error).__name__}).") from error

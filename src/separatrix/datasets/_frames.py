@@ -99,9 +99,7 @@ def from_frame(
     for role, columns_named in roles.items():
         for column in columns_named:
             if column in role_of:
-                raise InputError(
-                    f"Column {column!r} is named twice, in `{role_of[column]}` and in `{role}`. Name it once."
-                )
+                raise InputError(f"Column {column!r} is named twice, in `{role_of[column]}` and in `{role}`.")
             role_of[column] = role
     named = named_columns(frame, [name for name in names if name not in set(drop)], "frame")
     if not len(named[target]):
@@ -235,18 +233,15 @@ def _labels(values: Any, column: str, positive: Any = None) -> Coded:
         if len(distinct) > (MAX_LABELS if whole else FEW):
             middle = f"{np.median(known):g}"
             raise InputError(
-                f"The target column `{column}` holds {len(distinct):,} different numbers: that "
-                'looks like regression. Pass task="regression" (--regression) to `trace`, or '
-                f"make classes of it, for instance whether it is above {middle}."
+                f"The target column `{column}` holds {len(distinct):,} different numbers: that looks like regression. "
+                "Pass "
+                f'task="regression" (--regression) to `trace`, or make classes of it, such as above {middle}.'
             )
     coded = _checked_levels(as_levels(values, column), column, "target")
     if positive is None:
         return coded
     if len(coded.levels) != 2:
-        raise InputError(
-            f"`positive` names one of two labels; the target column `{column}` has "
-            f"{len(coded.levels)}: {listed(coded.levels)}. Leave it out."
-        )
+        raise InputError(f"`positive` is for two labels; `{column}` has {len(coded.levels)}: {listed(coded.levels)}.")
     last = as_levels([positive], "positive").places(coded.levels, "positive")[0]
     return coded if last else Coded(1 - coded.codes, coded.levels[::-1])
 
@@ -296,10 +291,10 @@ def _rows_with_groups(
     column, gone = next(iter(missing.items()))
     if choice is None:
         count = int(gone.sum())
+        values = f"{count:,} missing value{'s' * (count > 1)} (row{'s' * (count > 1)} {row_numbers(gone)})"
         raise InputError(
-            f"The sensitive column `{column}` has {count:,} missing value{'s' * (count > 1)} "
-            f'(row{"s" * (count > 1)} {row_numbers(gone)}). Pass missing_groups="drop" '
-            '(--missing-groups drop) to leave such rows out, or "own" to make them a group.'
+            f'The sensitive column `{column}` has {values}. Pass missing_groups="drop" (--missing-groups drop) to '
+            'leave them out, or "own" to make them a group.'
         )
     every = np.any(list(missing.values()), axis=0)
     if every.all() and choice == "drop":
@@ -315,9 +310,7 @@ def _checked_levels(coded: Coded, column: str, role: str) -> Coded:
     if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
         raise InputError(f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers.")
     if not 2 <= len(coded.levels) <= MAX_LABELS:
-        raise InputError(
-            f"The {role} column `{column}` has {len(coded.levels):,} levels "
-            f"({listed(coded.levels)}); it needs 2 to {MAX_LABELS}. "
-            + ("Is it constant?" if len(coded.levels) < 2 else "Join the rare ones.")
-        )
+        few = "Is it constant?" if len(coded.levels) < 2 else "Join the rare ones."
+        levels = f"{len(coded.levels):,} levels ({listed(coded.levels)})"
+        raise InputError(f"The {role} column `{column}` has {levels}; it needs 2 to {MAX_LABELS}. {few}")
     return Coded(coded.codes.astype(np.intp), coded.levels)

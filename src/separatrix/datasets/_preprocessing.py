@@ -64,10 +64,8 @@ class Number:
         if not len(known):
             return replace(self, mean=0.0, scale=1.0, idle=idle)
         if np.abs(known).max() > _LARGEST:
-            raise InputError(
-                f"Column `{self.column}` holds {known[np.abs(known).argmax()]:g}. Correct it, make "
-                "it missing, or rescale the column."
-            )
+            large = known[np.abs(known).argmax()]
+            raise InputError(f"Column `{self.column}` holds {large:g}. Correct it, make it missing, or rescale it.")
         mean, spread = float(known.mean()), float(known.std())
         # the spread of a constant column is rounding; divided by it, any other value would blow up
         scale = spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0
@@ -78,10 +76,8 @@ class Number:
         gone = np.isnan(x)
         scaled = np.where(gone, 0.0, (x - self.mean) / self.scale)
         if np.abs(scaled).max(initial=0.0) > _LARGEST:
-            raise InputError(
-                f"Column `{self.column}` holds {x[np.abs(scaled).argmax()]:g}, too far from the "
-                f"mean of training, {self.mean:g}. Correct it, or make it missing."
-            )
+            far = f"{x[np.abs(scaled).argmax()]:g}, too far from the mean of training, {self.mean:g}"
+            raise InputError(f"Column `{self.column}` holds {far}. Correct it, or make it missing.")
         out[:, 0] = scaled
         if self.missing:
             out[:, 1] = gone & (not self.idle)

@@ -56,10 +56,8 @@ def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.in
     """`n` random rows, in their old order, with at least five (or all) of each group."""
     groups = np.unique(race)
     if not len(groups) * _AT_LEAST <= n <= len(race):
-        raise InputError(
-            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and the "
-            f"{len(race):,} complete rows, got {n:,}."
-        )
+        least = len(groups) * _AT_LEAST
+        raise InputError(f"`n` must be {least:,} ({_AT_LEAST} a group) to {len(race):,} (complete rows), got {n:,}.")
     shuffled = np.random.default_rng(random_state).permutation(len(race))
     first = np.concatenate([shuffled[race[shuffled] == group][:_AT_LEAST] for group in groups])
     rest = shuffled[~np.isin(shuffled, first)]

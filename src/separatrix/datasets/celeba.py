@@ -83,9 +83,8 @@ def _root(folder: str | Path | None) -> Path:
         if place.is_dir():
             return place
     raise DataError(
-        "CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
-        f"list_eval_partition.txt into {places[0]} (from the project page "
-        "mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
+        "CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and list_eval_partition.txt into "
+        f"{places[0]} (from mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
     )
 
 
@@ -139,8 +138,7 @@ def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: 
     path = resnet.cached_weights(_WEIGHTS) if weights is None else Path(weights)
     if not path.is_file():
         raise DataError(
-            f"There is no weight file {path}. Put torchvision's {_WEIGHTS} there, or pass "
-            "weights=PATH, or pass a ready embedding as embeddings=PATH."
+            f"There is no weight file {path}. Put torchvision's {_WEIGHTS} there, or pass weights= or embeddings=PATH."
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if path.name == _WEIGHTS and not digest.startswith("f37072fd"):
@@ -148,9 +146,8 @@ def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: 
     place = _inside(root, "img_align_celeba", "Img/img_align_celeba")
     images = [place / name for name in names]
     if absent := [image.name for image in images if not image.is_file()]:
-        raise DataError(
-            f"{place} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack them there."
-        )
+        some = f"{len(absent):,} of {len(names):,} images, such as {absent[0]}"
+        raise DataError(f"{place} lacks {some}. Unpack them there.")
     # names and sizes: other images under the same names are noticed, without reading 1.4 GB
     listing = "\n".join(f"{image} {image.stat().st_size}" for image in images)
     content = hashlib.sha256(listing.encode()).hexdigest()
@@ -219,10 +216,8 @@ def open_embedding(path: Path, rows: int) -> NDArray[np.float32]:
         raise DataError(f"{path} is not a whole .npy or .npz file of numbers ({error}).") from error
     features = arrays[0]
     if len(arrays) > 1 or features.ndim != 2 or len(features) != rows or features.dtype.kind != "f":
-        raise DataError(
-            f"{path} must hold one row of numbers for each of {rows:,} images, got {len(arrays)} "
-            f"array of {features.dtype} {features.shape}."
-        )
+        got = f"{len(arrays)} array of {features.dtype} {features.shape}"
+        raise DataError(f"{path} must hold one row of numbers for each of {rows:,} images, got {got}.")
     blocks = (features[start : start + 16_384] for start in range(0, rows, 16_384))
     if not all(np.isfinite(block).all() for block in blocks):
         raise DataError(f"{path} holds NaN or infinite values. Make the embedding again.")

@@ -85,9 +85,7 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
         return near[:, :, None] * _label_group_law(labels, groups)
     if name == "shortcut":
         if labels != groups:
-            raise InputError(
-                f"The law 'shortcut' has Y = Z: pass as many `groups` as `labels`, got {groups}, {labels}."
-            )
+            raise InputError(f"'shortcut' has Y = Z: pass as many `groups` as `labels`, got {groups}, {labels}.")
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
     of_group = softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
