@@ -330,7 +330,7 @@ def test_errors(small, monkeypatch):
         small.posteriors(np.zeros((2, 7)), [0, 1])
     with pytest.raises(InputError, match="pass the group codes"):
         small.posteriors(np.zeros((2, 3)))
-    with pytest.raises(InputError, match="group code 5"):
+    with pytest.raises(InputError, match="the code 5"):
         small.posteriors(np.zeros((2, 3)), np.array([0, 5]))
     with pytest.raises(InputError, match="'draw' or 'score'"):
         SeparationObjective([0, 1], sensitive_features=[0, 1], trade_off=0.1, level="both")

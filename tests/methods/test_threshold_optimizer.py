@@ -81,7 +81,7 @@ def test_errors():
     with pytest.raises(InputError, match="needs the group of every row"):
         methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(sample.X)
     one_label = Sample(sample.X, np.where(sample.z == 1, 0, sample.y), sample.z)
-    with pytest.raises(InputError, match="needs at least two rows of each label in each group; group 1 has"):
+    with pytest.raises(InputError, match="need at least two rows of each label in each group; group 1 has"):
         methods.fit("threshold_optimizer", one_label, [Lane(0.0)], recipe=RECIPE)
     with pytest.raises(InputError, match="takes two labels; this sample has 3"):
         methods.fit("threshold_optimizer", leaking(300, 3, 2), [Lane(0.0)], recipe=RECIPE)

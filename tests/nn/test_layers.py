@@ -21,7 +21,7 @@ def test_a_call_and_its_derivatives_are_those_of_autograd(widths):
     """∂L/∂x with the parameters constant, ∂L/∂parameters with x constant, and both at once."""
     layers = Layers(widths, [0, 1], "cpu")
     x = torch.randn(2, 11, widths[0], generator=torch.Generator().manual_seed(3))
-    own = [p.clone().requires_grad_() for p in layers.parameters()]
+    own = [p.clone().requires_grad_() for pair in zip(layers.weights, layers.biases, strict=True) for p in pair]
     leaf = x.clone().requires_grad_()
     expected = by_autograd(layers, leaf, own).square().sum((1, 2))
     of_x, *of_parameters = torch.autograd.grad(expected.sum(), [leaf, *own])

@@ -57,8 +57,8 @@ def test_slices_and_arrays(tmp_path):
     [
         (np.ones((2, 3)), [0, 1], r"must have the 4 columns of training, got shape \(2, 3\)"),
         (np.ones((2, 4)), None, r"trained on \[Z\|X\]"),
-        (np.ones((2, 4)), [0, 2], r"group code 2, which was not in training \(0 … 1\)"),
-        (np.ones((2, 4)), ["a", "b"], r"integer group codes"),
+        (np.ones((2, 4)), [0, 2], r"the code 2, outside 0 … 1"),
+        (np.ones((2, 4)), ["a", "b"], r"integer codes"),
     ],
 )
 def test_errors(X, z, message):

@@ -58,10 +58,7 @@ class CountTable:
             _check_axis(axis, name)
         shape = tuple(map(len, axes))
         if counts.shape != shape:
-            raise InputError(
-                f"`counts` has the shape {counts.shape}, but there are {shape[0]} labels, "
-                f"{shape[1]} groups and {shape[2]} predictions."
-            )
+            raise InputError(f"`counts` has the shape {counts.shape}, but the names of its axes make {shape}.")
         if not np.isfinite(counts).all() or (counts < 0).any():
             raise InputError("`counts` must be finite and not negative.")
         rows = one_number(self.rows, "rows")
@@ -123,15 +120,11 @@ class CountTable:
         old = [(t.labels, t.groups, t.predictions) for t in (self, other)]
         new = tuple(union(a, b) for a, b in zip(*old, strict=True))
         scale = max(self.scale, other.scale)
-        size = self.scale / scale, other.scale / scale
-        a, b = (place(t.counts, axes, new) for t, axes in zip((self, other), old, strict=True))
-        counts, moments = size[0] * a + size[1] * b, None
+        parts = [(t, t.scale / scale, axes) for t, axes in zip((self, other), old, strict=True)]
+        counts, moments = np.sum([size * place(t.counts, axes, new) for t, size, axes in parts], axis=0), None
         if self.moments is not None or other.moments is not None or self.scale != other.scale:
-            a, b = (
-                place(t.second_moments, (*axes, axes[2]), (*new, new[2]))
-                for t, axes in zip((self, other), old, strict=True)
-            )
-            moments = size[0] ** 2 * a + size[1] ** 2 * b
+            pairs = [(size**2, t.second_moments, (*axes, axes[2])) for t, size, axes in parts]
+            moments = np.sum([square * place(s, axes, (*new, new[2])) for square, s, axes in pairs], axis=0)
         labels, groups, predictions = new
         return CountTable(counts, labels, groups, predictions, self.rows + other.rows, moments, scale)
 

@@ -50,10 +50,8 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
     """Rows, or their weight, of every combination of codes 0 … levels − 1."""
     bits = [max(levels - 1, 0).bit_length() for levels in shape]
     if sum(bits) > _MOST_BITS:
-        raise InputError(
-            "The table of labels × groups × predictions would have "
-            f"{' × '.join(f'{k:,}' for k in shape)} cells. Is one of the columns an identifier?"
-        )
+        cells = " × ".join(f"{k:,}" for k in shape)
+        raise InputError(f"The table would have {cells} cells. Is one of the columns an identifier?")
     small = crosstab_small(codes) if weight is None and sum(bits) <= _PLANES else None
     if small is None:
         n = len(codes[0])

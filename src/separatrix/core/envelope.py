@@ -82,10 +82,8 @@ class Envelope:
         """The two points and the weight of the second that realise `at(violation)`."""
         x = float(_levels(violation))
         if x < self.violation[0]:
-            raise InputError(
-                f"No mixture of these points has a violation of at most {x:.6g}: the smallest is "
-                f"{self.violation[0]:.6g}. Ask for that one, or add a stricter predictor."
-            )
+            least = self.violation[0]
+            raise InputError(f"No mixture of them has a violation of at most {x:.6g}: the smallest is {least:.6g}.")
         right = int(np.searchsorted(self.violation, x, side="right"))
         if right == len(self.violation):
             return Mixture(int(self.index[-1]), int(self.index[-1]), 0.0)
@@ -193,9 +191,7 @@ def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
     if v.ndim != 1 or v.shape != u.shape:
         raise InputError(f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}.")
     if np.isinf(v).any() or np.isinf(u).any():
-        raise InputError(
-            "A violation or utility is infinite. Both are finite for finite data; pass NaN for a lost run."
-        )
+        raise InputError("A violation or utility is infinite; pass NaN for a lost run.")
     return v, u
 
 

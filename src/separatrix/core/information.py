@@ -195,9 +195,7 @@ def accuracy(counts: ArrayLike) -> Array:
     """
     p = law(counts).sum(-2)
     if p.shape[-2] != p.shape[-1]:
-        raise InputError(
-            f"accuracy needs the predictions to be the labels, got {p.shape[-2]} labels and {p.shape[-1]} predictions."
-        )
+        raise InputError(f"accuracy needs as many predictions as labels, got {p.shape[-1]} and {p.shape[-2]}.")
     return np.trace(p, axis1=-2, axis2=-1)
 
 

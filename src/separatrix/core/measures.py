@@ -321,10 +321,7 @@ def criterion_named(name: str) -> Criterion:
 def budget_named(name: str) -> Metric:
     """The budget of that name, or an error that lists them."""
     if name == "impact_ratio":
-        raise InputError(
-            "The impact ratio is a minimum: pass budget='impact_gap', which is 1 − impact ratio. "
-            "A level of 0.2 is the four-fifths rule."
-        )
+        raise InputError("The impact ratio is a minimum: pass budget='impact_gap', which is 1 − impact ratio.")
     if not isinstance(name, str) or name not in BUDGETS:
         raise InputError(f"`budget` must be one of {', '.join(map(repr, BUDGETS))}, got {name!r}.")
     return BUDGETS[name]
@@ -342,10 +339,8 @@ def budget_for(criterion: str, budget: str | None) -> Metric:
     metric = budget_named(budget)
     if criterion not in ("separation", metric.criterion):
         names = ", ".join(map(repr, kind.budgets))
-        raise InputError(
-            f"`budget={budget!r}` belongs to {metric.criterion}; for criterion={criterion!r} pass "
-            f"{names}, or leave `criterion` out."
-        )
+        said = f"belongs to {metric.criterion}; for criterion={criterion!r} pass {names}"
+        raise InputError(f"`budget={budget!r}` {said}, or leave `criterion` out.")
     return metric
 
 

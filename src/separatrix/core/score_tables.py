@@ -208,13 +208,11 @@ class ScoreTable:
         """
         positive = self.cell >= len(self.groups)
         group = self.cell % self.cell.dtype.type(len(self.groups))
-        by_group = {
-            name: _area(
-                self.atom[group == z], positive[group == z], None if self.weight is None else self.weight[group == z]
-            )
-            for z, name in enumerate(self.groups)
-        }
-        return _area(self.atom, positive, self.weight), by_group
+        areas = []
+        for rows in (slice(None), *(group == z for z in range(len(self.groups)))):
+            level = np.cumsum(np.diff(self.atom[rows], prepend=0) > 0)
+            areas.append(auroc(level, positive[rows], None if self.weight is None else self.weight[rows]))
+        return areas[0], dict(zip(self.groups, areas[1:], strict=True))
 
     def __add__(self, other: ScoreTable) -> ScoreTable:
         """The table of both sets of rows."""
@@ -227,10 +225,8 @@ class ScoreTable:
         cell = np.concatenate([t._cells_in(labels, groups) for t in pair])
         order = np.argsort(atom, kind="stable")
         scale = max(self.scale, other.scale)
-        alike = self.scale == other.scale
-        plain = alike and all(t.weight is None for t in pair)
-        even = alike and all(t.squares is None for t in pair)
-        weight = None if plain else np.concatenate([t._weights(scale) for t in pair])[order]
+        even = self.scale == other.scale and all(t.squares is None for t in pair)
+        weight = np.concatenate([t._weights(scale) for t in pair])[order]
         squares = None if even else np.concatenate([t._squares(scale) for t in pair])[order]
         rows, exact = self.rows + other.rows, self.exact and other.exact
         return ScoreTable(
@@ -269,18 +265,18 @@ class ScoreTable:
         return replace(self, atom=atom, cell=cell, weight=weight, squares=squares)
 
 
-def _area(atom: NDArray[Any], positive: NDArray[np.bool_], weight: Array | None) -> float:
-    """Area under the ROC curve of entries in rising order."""
-    if not len(atom):
-        return float("nan")
-    ends = np.append(np.flatnonzero(atom[1:] != atom[:-1]), len(atom) - 1)
-    mass = 1.0 if weight is None else weight
-    up = np.cumsum(np.where(positive, mass, 0.0))[ends]
-    down = np.cumsum(np.where(positive, 0.0, mass))[ends]
-    both = up[-1] * down[-1]
-    below = np.r_[0.0, down[:-1]]
-    wins = (np.diff(up, prepend=0.0) * (below + down)).sum()
-    return float(wins / (2.0 * both)) if both > 0 else float("nan")
+def auroc(level: NDArray[Any], positive: NDArray[np.bool_], weight: Array | None = None) -> float:
+    """Area under the ROC curve of rows whose scores are the levels 0, 1, …; NaN without one of the labels.
+
+    >>> auroc(np.array([0, 1, 1]), np.array([False, True, False]))
+    0.75
+    """
+    size = int(level.max(initial=0)) + 1
+    sides = [
+        np.bincount(level[side], None if weight is None else weight[side], size).astype(np.float64)
+        for side in (~positive, positive)
+    ]
+    return float(area(np.array(sides)[:, None])) if all(side.any() for side in sides) else float("nan")
 
 
 def largest_gap(

@@ -197,13 +197,10 @@ def get(name: str) -> Method:
         extra = {"torch": "torch", "fairlearn": "fairlearn", "lightgbm": "boosting"}.get(error.name or "")
         if extra is None:
             raise
-        raise MissingExtraError(
-            f"The method {name!r} needs {error.name}: pip install 'separatrix[{extra}]'."
-        ) from error
+        install = f"pip install 'separatrix[{extra}]'"
+        raise MissingExtraError(f"The method {name!r} needs {error.name}: {install}.") from error
     except OSError as error:  # LightGBM without the system's OpenMP: libgomp1 of Debian
-        raise MissingExtraError(
-            f"The method {name!r} needs a library of the system that is not there: {error}."
-        ) from error
+        raise MissingExtraError(f"The method {name!r} needs a library of the system, missing: {error}.") from error
     assert isinstance(method, Method)
     return method
 
@@ -248,10 +245,8 @@ def fit(
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
     if chosen.level not in method.levels:
-        raise InputError(
-            f"{name!r} has no penalty on the {chosen.level}; pass level={method.levels[0]!r}, or a "
-            "method such as 'cmi'."
-        )
+        levels = " or ".join(map(repr, method.levels))
+        raise InputError(f"{name!r} has no penalty on the {chosen.level}; pass level={levels}, or the method 'cmi'.")
     options = Options(chosen, use_sensitive, device, n_jobs, progress)
     if method.fit is not None:
         return method.fit(sample, lanes, options)

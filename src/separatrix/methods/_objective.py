@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, softmax
+from scipy.special import expit, logit, logsumexp, softmax
 
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
@@ -89,9 +89,7 @@ class Rows(NamedTuple):
         if scores.ndim == 1:
             losses = np.logaddexp(0.0, np.where(self.y == 1, -scores, scores))
         else:
-            top = scores.max(1)
-            label_score = scores[np.arange(len(self.y)), self.y]
-            losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - label_score
+            losses = logsumexp(scores, axis=1) - scores[np.arange(len(self.y)), self.y]
         return float(np.average(losses, weights=self.weight)) if len(losses) else 0.0
 
     def violation(self, p: Array, level: str, bins: int, some: Any = slice(None), slope_of_p: Any = None) -> Value:
@@ -133,10 +131,8 @@ def _rows(y_true: ArrayLike | Rows, groups: Any, sample_weight: ArrayLike | None
     labels = list(seen) if like is None else like.labels
     new = [label for label in seen if label not in labels]
     if new:
-        raise InputError(
-            f"`y_true` of the held-out rows has the label {new[0]!r}, which training does not "
-            f"have: {', '.join(map(repr, labels))}."
-        )
+        known = ", ".join(map(repr, labels))
+        raise InputError(f"`y_true` of the held-out rows has the label {new[0]!r}, which training has not: {known}.")
     y = np.array([labels.index(label) for label in seen], dtype=np.intp)[y]
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     shape = max(len(labels), 2), len(names)
@@ -208,9 +204,9 @@ class SeparationObjective:
         expected = (len(rows.y),) if n_labels == 2 else (len(rows.y), n_labels)
         if scores.shape != expected:
             raise InputError(
-                f"The objective has {expected[0]:,} rows and {n_labels} labels, so raw scores of "
-                f"shape {expected}; got {scores.shape}. Train on the rows that it was made of"
-                + ("." if n_labels == 2 else f", with num_class={n_labels}.")
+                f"The objective has {expected[0]:,} rows and {n_labels} labels, so raw scores of shape {expected}; got "
+                f"{scores.shape}. Train on the rows that it was made of, more than two labels with "
+                f"num_class={n_labels}."
             )
         if n_labels == 2:
             p, task = self._room

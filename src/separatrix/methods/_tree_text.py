@@ -26,9 +26,7 @@ def check_model(text: str, n_features: int | None = None, n_outputs: int | None 
     try:
         _check(text, n_features, n_outputs)
     except (KeyError, ValueError, IndexError) as error:
-        raise DataError(
-            f"The trees of a boosted model are damaged ({error}): the text was cut or changed. Load another copy."
-        ) from error
+        raise DataError(f"The trees of a boosted model are damaged ({error}). Load another copy.") from error
 
 
 def _check(text: str, n_features: int | None, n_outputs: int | None) -> None:

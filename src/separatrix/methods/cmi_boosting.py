@@ -191,10 +191,8 @@ class _Data:
                 **extra,
             )
         except lgb.basic.LightGBMError as error:
-            raise InputError(
-                f"LightGBM cannot train on these {len(self.rows.y):,} rows: {error}. It needs "
-                "about twenty rows and a feature that varies."
-            ) from error
+            rows = f"{len(self.rows.y):,} rows: {error}"
+            raise InputError(f"LightGBM cannot train on these {rows}. It needs about twenty that vary.") from error
         return model.model_to_string(), start
 
     def _start(self) -> Array:

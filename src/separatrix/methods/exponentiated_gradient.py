@@ -40,10 +40,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         raise InputError("`exponentiated_gradient` takes no piecewise_linear: pass a recipe with piecewise_linear=0.")
     for lane in lanes:
         if not lane.trade_off > 0:
-            raise InputError(
-                "The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference of "
-                f"error rates that is allowed; got {lane.trade_off}."
-            )
+            raise InputError(f"The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, got {lane.trade_off}.")
     # groups in order of occurrence: ties in fairlearn's linear programme do not depend on names
     place = sample.group_places()
     renamed = Sample(sample.X, sample.y, place[sample.z], sample.n_labels, sample.n_groups)

@@ -13,6 +13,7 @@ AUROC is measured on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from separatrix.core.numerics import rows_by_code
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Sample
 from separatrix.methods._ruled import RuledNetworks, normalised
@@ -95,21 +97,15 @@ def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.in
     """Training and held-out rows of a lane; each (label, group) cell is split alike."""
     rows = np.random.default_rng([lane.seed, 2]).permutation(lane.indices(len(sample)))
     cell = sample.y[rows] * sample.n_groups + sample.z[rows]
-    counts = np.bincount(cell, minlength=sample.n_labels * sample.n_groups)
-    order = np.argsort(cell, kind="stable")
-    rank = np.empty(len(rows), dtype=np.int64)
-    rank[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    held_out = rank < np.ceil(HELD_OUT * counts)[cell]
-    present = counts.reshape(sample.n_labels, sample.n_groups)
+    cells = rows_by_code(cell, sample.n_labels * sample.n_groups)
+    present = np.array(list(map(len, cells))).reshape(sample.n_labels, sample.n_groups)
     lacking = np.flatnonzero((present.sum(0) > 0) & (present.min(0) < 2))
     if len(lacking):
         group = int(lacking[0])
-        raise InputError(
-            "Equalized odds by thresholds needs at least two rows of each label in each group; "
-            f"group {group} has {', '.join(map(str, present[:, group]))}. Merge small groups, or "
-            "use a method that is trained, such as `cmi`."
-        )
-    return np.sort(rows[~held_out]), np.sort(rows[held_out])
+        found = ", ".join(map(str, present[:, group]))
+        raise InputError(f"Thresholds need at least two rows of each label in each group; group {group} has {found}.")
+    held_out = np.concatenate([of_cell[: ceil(HELD_OUT * len(of_cell))] for of_cell in cells])
+    return np.sort(np.delete(rows, held_out)), np.sort(rows[held_out])
 
 
 METHOD = Method(

@@ -170,7 +170,5 @@ def _codes(z: Tensor, n: int, sensitive: str) -> NDArray[np.intp]:
     if sensitive == "continuous":
         return attribute_bins(numbers)
     if z.dtype.is_floating_point or numbers.min() < 0:
-        raise InputError(
-            '`z` must be integer codes of groups from 0; for numbers such as age pass sensitive="continuous".'
-        )
+        raise InputError('`z` must hold integer codes from 0; for numbers such as age pass sensitive="continuous".')
     return numbers.astype(np.intp)

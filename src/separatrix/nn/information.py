@@ -243,10 +243,8 @@ def _lanes(
     shape = stacked.shape[:2]
     for name, column in (*zip("yz", codes, strict=False), ("sample_weight", weight)):
         if column is not None and column.shape not in (shape, shape[1:]):
-            raise InputError(
-                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} or "
-                f"{tuple(shape)}, got {tuple(column.shape)}."
-            )
+            shapes = f"{tuple(shape[1:])} or {tuple(shape)}, got {tuple(column.shape)}"
+            raise InputError(f"`{name}` must have one entry per row of `logits`, shape {shapes}.")
     if weight is not None:
         valid = (weight >= 0) & weight.isfinite()
         if not torch.compiler.is_compiling() and not bool(valid.all()):
@@ -271,8 +269,7 @@ def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
         return size
     low, high = (int(v) for v in torch.aminmax(codes)) if codes.numel() else (0, -1)
     if low < 0 or (size is not None and high >= size):
-        raise InputError(
-            f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} "
-            "− 1" + (f" = {size - 1}." if size is not None else ".")
-        )
+        last = "" if size is None else f" = {size - 1}"
+        code = low if low < 0 else high
+        raise InputError(f"`{name}` holds the code {code}; codes run from 0 to {size_name} − 1{last}.")
     return max(high + 1, 1) if size is None else size

@@ -75,9 +75,7 @@ class Sample:
         if self.X.ndim != 2:
             raise InputError(f"`X` must have one row per person and one column per feature, got shape {self.X.shape}.")
         if not stored and not (finite := np.isfinite(self.X).all(1)).all():
-            raise InputError(
-                f"`X` holds a value in row {finite.argmin():,} that is not finite. Impute or drop it first."
-            )
+            raise InputError(f"`X` holds a value in row {finite.argmin():,} that is not finite. Impute or drop it.")
         self.y, k = _codes(y, "y", n_labels)
         self.z, self.n_groups = _codes(z, "z", n_groups)
         self.n_labels = max(k, 2)
@@ -173,21 +171,16 @@ def known_groups(z: ArrayLike | None, n: int, n_groups: int) -> Codes:
     """Group codes of `n` rows for models that saw `n_groups` groups in training."""
     if z is None:
         raise InputError("These models were trained on [Z|X]: pass the group codes `z` as well.")
-    groups = np.asarray(z)
-    if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
-        raise InputError(f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}.")
-    unseen = groups[(groups < 0) | (groups >= n_groups)]
-    if len(unseen):
-        raise InputError(f"`z` holds the group code {unseen[0]}, which was not in training (0 … {n_groups - 1}).")
-    return groups.astype(np.int64)
+    groups, _ = _codes(z, "z", n_groups)
+    if len(groups) != n:
+        raise InputError(f"`z` must hold {n:,} group codes, got {len(groups):,}.")
+    return groups
 
 
 def _codes(values: ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
     codes = np.asarray(values)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iub"):
-        raise InputError(
-            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and shape {codes.shape}."
-        )
+        raise InputError(f"`{name}` must be one column of integer codes, got {codes.dtype} and shape {codes.shape}.")
     codes = codes.astype(np.int64)
     low, high = (int(codes.min()), int(codes.max())) if codes.size else (0, -1)
     if low < 0 or (size is not None and high >= size):

@@ -65,11 +65,8 @@ class Counts(NamedTuple):
         """These counts plus `decay` times the history; cells of next to no rows are dropped."""
         codes = torch.cat([self.codes, history.codes]).unique()
         if codes.numel() * self.table.shape[1] > _MOST:
-            raise InputError(
-                f"Running counts of {len(codes):,} cells (label, group) by {self.table.shape[1]:,} "
-                f"predictions need {len(codes) * self.table.shape[1] / 2**27:.0f} GB. Pass "
-                "`label_groups=`, a coarser label to condition on, or running=0."
-            )
+            size = f"{len(codes):,} cells (label, group) by {self.table.shape[1]:,} predictions"
+            raise InputError(f"Running counts of {size} have no place in memory. Pass `label_groups=` or running=0.")
         table = self.at(codes).table.add_(history.at(codes).table, alpha=decay)
         seen = table.sum(1) >= _FORGOTTEN
         return Counts(codes, table) if bool(seen.all()) else Counts(codes[seen], table[seen])

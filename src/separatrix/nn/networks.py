@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core import score_tables
 from separatrix.errors import InputError
 from separatrix.nn.lanes import known_groups
 
@@ -266,20 +267,13 @@ def auroc(q: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
     array([0.75])
     """
-    from scipy.stats import rankdata  # importing it takes longer than a report
-
-    posterior = np.asarray(q)
-    labels = np.asarray(y)
+    posterior, labels = np.asarray(q), np.asarray(y)
     k = posterior.shape[2]
-    areas = []
-    for label in range(1 if k == 2 else 0, k):
-        mine = labels == label
-        a, b = int(mine.sum()), int((~mine).sum())
-        if a and b:
-            ranks = rankdata(posterior[:, :, label], axis=1)
-            areas.append((ranks[:, mine].sum(1) - a * (a + 1) / 2) / (a * b))
-    if not areas:
+    scored = [label for label in range(1 if k == 2 else 0, k) if 0 < (labels == label).sum() < len(labels)]
+    if not scored:
         raise InputError("The area under the ROC curve needs rows of at least two labels.")
-    area = np.mean(areas, axis=0)
-    area[np.isnan(posterior).any((1, 2))] = np.nan
-    return np.asarray(area)
+    area = np.full(len(posterior), np.nan)
+    for lane in np.flatnonzero(~np.isnan(posterior).any((1, 2))):
+        levels = (np.unique(posterior[lane, :, label], return_inverse=True)[1] for label in scored)
+        area[lane] = np.mean([score_tables.auroc(s, labels == label) for s, label in zip(levels, scored, strict=True)])
+    return area

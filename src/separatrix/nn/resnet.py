@@ -73,9 +73,8 @@ class ResNet18:
         kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
         shapes = {scale.shape, shift.shape, mean.shape, variance.shape}
         if kernel.ndim != 4 or shapes != {kernel.shape[:1]}:
-            raise DataError(
-                f"The weights of {convolution} and {norm} do not fit: {[tuple(kernel.shape), tuple(scale.shape)]}."
-            )
+            shapes_told = [tuple(kernel.shape), tuple(scale.shape)]
+            raise DataError(f"The weights of {convolution} and {norm} do not fit: {shapes_told}.")
         factor = scale / torch.sqrt(variance + _EPS)
         folded = (kernel * factor[:, None, None, None]).float()
         return folded.contiguous(memory_format=torch.channels_last), (shift - mean * factor).float()

@@ -104,25 +104,13 @@ class _Rows(NamedTuple):
             (h,) = torch.autograd.grad(self.logits, self.features, gradient, retain_graph=True, allow_unused=True)
         if h is None:
             raise InputError(
-                "The logits were not computed from `features`: pass the tensor, with gradient, that went into the head."
+                "The logits were not computed from `features`: pass the tensor, with gradient, of the head."
             )
         return h.detach().double().flatten(1).norm(dim=1)
 
 
-class _Terms(NamedTuple):
-    """What the rows of a batch say.
-
-    Args:
-        task: Σ w CE.
-        cmi: v.
-        norms: of each row's two parts at the features, (2, B); None if nobody asked.
-        gradient: as in `Step`.
-    """
-
-    task: Tensor
-    cmi: Tensor
-    norms: Tensor | None
-    gradient: Callable[[Any, Any], Tensor]
+# Σ w CE; v; the norms of each row's two parts at the features, (2, B), or None; and `Step.gradient`
+_Terms = tuple[Tensor, Tensor, Tensor | None, Callable[[Any, Any], Tensor]]
 
 
 class SeparationLoss(nn.Module):
@@ -218,9 +206,8 @@ class SeparationLoss(nn.Module):
             coarse = torch.as_tensor(label_groups)
             self.given = _size(coarse, None, "label_groups", "the number of groups of labels")
             if coarse.shape != (n_labels,):
-                raise InputError(
-                    f"`label_groups` must have one code per label, shape ({n_labels},), got {tuple(coarse.shape)}."
-                )
+                got = tuple(coarse.shape)
+                raise InputError(f"`label_groups` must have one code per label, shape ({n_labels},), got {got}.")
             coarse = coarse.long()
         self.register_buffer("label_groups", coarse, persistent=False)
         draws = level == "draw" and utility == "ce"
@@ -235,9 +222,9 @@ class SeparationLoss(nn.Module):
             shape = (1 if n_labels == 2 else n_labels, self.bins, self.given, n_groups)
         if not self.many and math.prod(shape) > _MOST:
             raise InputError(
-                f"{n_labels:,} labels need a table of {math.prod(shape):,} numbers for "
-                f'level={level!r}, utility={utility!r}. Pass level="draw" and utility="ce", which '
-                "count only the cells that occur."
+                f"{n_labels:,} labels need a table of {math.prod(shape):,} numbers for level={level!r}, "
+                f"utility={utility!r}. "
+                'Pass level="draw" and utility="ce", which count only the cells that occur.'
             )
         if running:
             if level == "score":
@@ -276,8 +263,8 @@ class SeparationLoss(nn.Module):
             raise InputError(f"`logits` must have shape (B, {self.n_labels}), got {tuple(logits.shape)}.")
         if self.normalise and (features is None) == (head is None):
             raise InputError(
-                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
-                "before it), one of them; or build the loss with normalise=False."
+                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h before it), one of "
+                "them; or build the loss with normalise=False."
             )
         if logits.dtype != torch.float64:
             logits = logits.float()
@@ -352,17 +339,17 @@ class SeparationLoss(nn.Module):
         ranks = self._ranks()
         rows = _Rows(logits, y, cell, every, seen, alike, features, head, ranks)
         with torch.no_grad():
-            terms = self._many(rows) if self.many else self._few(rows)
-            sums = torch.stack([every.sum(), seen.sum(), terms.task])
-            if terms.norms is not None:
-                sums = torch.cat([sums, (terms.norms * torch.stack([every, seen])).sum(1)])
+            of_task, of_cmi, row_norms, gradient = self._many(rows) if self.many else self._few(rows)
+            sums = torch.stack([every.sum(), seen.sum(), of_task])
+            if row_norms is not None:
+                sums = torch.cat([sums, (row_norms * torch.stack([every, seen])).sum(1)])
             if ranks > 1:
                 distributed.all_reduce(sums)
             sums[:2].clamp_min_(_TINY)
-            n, m, task, cmi, *norms = _numbers(torch.cat([sums[:3], terms.cmi.view(1), sums[3:]]))
+            n, m, task, cmi, *norms = _numbers(torch.cat([sums[:3], of_cmi.view(1), sums[3:]]))
         of_norms = (norms[0] / n / n, norms[1] / n / m) if norms else (1.0, 1.0)
         # DistributedDataParallel's average over the ranks divides by their number
-        return Step(task / n, cmi, of_norms, (ranks / n, ranks / m), terms.gradient)
+        return Step(task / n, cmi, of_norms, (ranks / n, ranks / m), gradient)
 
     def _few(self, rows: _Rows) -> _Terms:
         """The terms of few labels, by the full table."""
@@ -392,7 +379,7 @@ class SeparationLoss(nn.Module):
                 a, b = ((x * w).to(p.dtype) for x, w in ((a, rows.weight), (b, rows.seen)))
             return torch.mul(task.rows, a).add_(cmi.rows.mul_(b))[0].T
 
-        return _Terms(task.value[0], cmi.value[0], norms, gradient)
+        return task.value[0], cmi.value[0], norms, gradient
 
     @torch.compiler.disable
     def _many(self, rows: _Rows) -> _Terms:
@@ -427,7 +414,7 @@ class SeparationLoss(nn.Module):
             return logits.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(p.dtype)))
 
         task = -(log_p * rows.weight).sum()
-        return _Terms(task, cmi.value / total, norms if self.normalise else None, gradient)
+        return task, cmi.value / total, norms if self.normalise else None, gradient
 
     def _counts(self, p: Tensor, code: Tensor, weight: Tensor | None, ranks: int) -> Counts | None:
         """Counts of all ranks and of steps before; None if this batch is all there is."""

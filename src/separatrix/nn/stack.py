@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import ceil, cos, pi, prod, sqrt
-from typing import Any
 
 import numpy as np
 import torch
@@ -242,14 +241,14 @@ class _Watch:
         better = (value < self.best) & (self.waited < self.patience)
         self.best = torch.where(better, value, self.best)
         self.waited = torch.where(better, 0.0, self.waited + 1)
-        now = [p.clone() for p in layers.parameters()]
+        now = [p.clone() for p in (*layers.weights, *layers.biases)]
         mask = better.view(-1, 1, 1)
         pairs = zip(now, self.best_parameters or now, strict=True)
         self.best_parameters = [torch.where(mask, new, old) for new, old in pairs]
         return bool((self.waited >= self.patience).all())
 
     def restore(self, layers: Layers) -> None:
-        for tensor, best in zip(layers.parameters(), self.best_parameters, strict=True):
+        for tensor, best in zip((*layers.weights, *layers.biases), self.best_parameters, strict=True):
             tensor.copy_(best)
 
 
@@ -295,15 +294,11 @@ class Layers:
         shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
         # the head, as in torch.nn.Linear
         shapes += [(m, widths[-1], widths[-2]), (m, widths[-1], 1)]
-        sizes = [prod(shape) for shape in shapes]
-        self.flat = torch.empty(sum(sizes), device=device)
+        self._shapes = shapes
+        self.flat = torch.empty(sum(map(prod, shapes)), device=device)
         self.gradient = torch.zeros_like(self.flat)
-        parameters, gradients = (
-            [piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True)]
-            for flat in (self.flat, self.gradient)
-        )
-        self.weights, self.biases = parameters[::2], parameters[1::2]
-        self._weight_gradients, self._bias_gradients = gradients[::2], gradients[1::2]
+        self.weights, self.biases = self._parts(self.flat)
+        self._weight_gradients, self._bias_gradients = self._parts(self.gradient)
         self._activations: list[Tensor] = []
         for lane, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
@@ -317,6 +312,12 @@ class Layers:
         if zero_output:
             self.weights[-1].zero_()
             self.biases[-1].zero_()
+
+    def _parts(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Weights and biases as views of a flat tensor."""
+        pieces = flat.split(list(map(prod, self._shapes)))
+        parts = [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
+        return parts[::2], parts[1::2]
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); keeps activations for `backward`."""
@@ -336,9 +337,15 @@ class Layers:
         """Fill `gradient` from ∂L/∂logits (M, K, B) and ∂L/∂features (M, B, H) if used."""
         torch.bmm(logits, self.features, out=self._weight_gradients[-1])
         torch.sum(logits, 2, keepdim=True, out=self._bias_gradients[-1])
-        for i, down in self._hidden(logits, features, self._activations):
+        down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
+        if features is not None:
+            down += features
+        for i in range(len(self.weights) - 2, -1, -1):
+            torch.ops.aten.threshold_backward.grad_input(down, self._activations[i + 1], 0, grad_input=down)
             torch.bmm(self._activations[i].transpose(1, 2), down, out=self._weight_gradients[i])
             torch.sum(down, 1, keepdim=True, out=self._bias_gradients[i])
+            if i:
+                down = torch.bmm(down, self.weights[i].transpose(1, 2))
 
     def call(self, x: Tensor, flat: Tensor | None = None) -> Tensor:
         """The same networks as a function that autograd can see, (M, B, in) → (M, B, out).
@@ -347,48 +354,11 @@ class Layers:
             x: inputs.
             flat: a leaf to differentiate at in place of the parameters; None: they are constants.
         """
-        logits: Tensor = _Call.apply(x, flat, self)
-        return logits.transpose(1, 2)
-
-    def _hidden(
-        self, logits: Tensor, features: Tensor | None, activations: list[Tensor]
-    ) -> Iterator[tuple[int, Tensor]]:
-        """∂L/∂(what enters the ReLU) of each hidden layer, (M, B, H), the last one first."""
-        down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
-        if features is not None:
-            down += features
-        for i in range(len(self.weights) - 2, -1, -1):
-            torch.ops.aten.threshold_backward.grad_input(down, activations[i + 1], 0, grad_input=down)
-            yield i, down
-            if i:
-                down = torch.bmm(down, self.weights[i].transpose(1, 2))
-
-    def parameters(self) -> list[Tensor]:
-        """Weights and biases in turn, as views of `flat`."""
-        return [tensor for pair in zip(self.weights, self.biases, strict=True) for tensor in pair]
-
-
-class _Call(torch.autograd.Function):
-    """`Layers.forward` and what it needs of a backward pass, for autograd."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, flat: Tensor | None, layers: Layers) -> Tensor:
-        logits = layers.forward(x)
-        ctx.layers, ctx.activations = layers, layers._activations
-        return logits
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        layers, (of_x, of_flat, _) = ctx.layers, ctx.needs_input_grad
-        if of_flat:
-            layers._activations = ctx.activations
-            layers.backward(upstream)
-        at_x = None
-        if of_x:
-            *_, (_, down) = layers._hidden(upstream, None, ctx.activations)
-            at_x = torch.bmm(down, layers.weights[0].transpose(1, 2))
-        return at_x, layers.gradient if of_flat else None, None
+        weights, biases = self._parts(self.flat if flat is None else flat)
+        h = x
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+            h = torch.baddbmm(bias, h, weight).relu_()
+        return torch.baddbmm(biases[-1], weights[-1], h.transpose(1, 2)).transpose(1, 2)
 
 
 class Adam:
