@@ -57,7 +57,7 @@ def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.in
     groups = np.unique(race)
     if not len(groups) * _AT_LEAST <= n <= len(race):
         least = len(groups) * _AT_LEAST
-        raise InputError(f"`n` must be {least:,} ({_AT_LEAST} a group) to {len(race):,} (complete rows), got {n:,}.")
+        raise InputError(f"`n` must be between {least:,} ({_AT_LEAST} a group) and {len(race):,} (all), got {n:,}.")
     shuffled = np.random.default_rng(random_state).permutation(len(race))
     first = np.concatenate([shuffled[race[shuffled] == group][:_AT_LEAST] for group in groups])
     rest = shuffled[~np.isin(shuffled, first)]

@@ -21,6 +21,9 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from separatrix.columns.features import as_category
+from separatrix.columns.text import read_csv
+from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, cache_folder, data_folders
 from separatrix.errors import DataError, InputError, require
@@ -105,30 +108,24 @@ def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[st
         for name in wanted:
             if name not in header:
                 raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
-        names, signs = [], []
-        first, second = (1 + header.index(name) for name in wanted)
-        for fields in map(str.split, lines):  # of 40 attributes two are kept
-            if len(fields) != len(header) + 1:
-                name = fields[0] if fields else "nothing"
-                raise DataError(f"{path}: the line of {name} is cut short.")
-            names.append(fields[0])
-            signs.append((fields[first], fields[second]))
+        columns = ["image", *header]
+        table = read_csv(lines, source=str(path), delimiter=" ", header=columns, only=["image", *wanted])
+    names = as_category(table.pop("image"), "image").values().tolist()
     if len(names) != int(announced):
         raise DataError(f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again.")
-    attributes = {}
-    for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
-        if other := sorted(set(column) - {"-1", "1"}):
-            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {other[0]!r}.")
-        attributes[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
-    return names, attributes
+    for name, signs in table.items():
+        if isinstance(signs, Coded) or not np.isin(signs, (-1, 1)).all():
+            raise DataError(f"{path}: attribute {name} must be -1 or 1. Get the original.")
+    return names, {name: np.asarray(signs == 1, dtype=np.intp) for name, signs in table.items()}
 
 
 def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
-    pairs = [line.split() for line in path.read_text().splitlines() if line.strip()]
-    known = all(pair[1:] in (["0"], ["1"], ["2"]) for pair in pairs)
-    if not known or [pair[0] for pair in pairs] != names:
+    with path.open() as lines:
+        table = read_csv(lines, source=str(path), delimiter=" ", header=["image", "part"])
+    listed, parts = as_category(table["image"], "image").values().tolist(), table["part"]
+    if listed != names or isinstance(parts, Coded) or not np.isin(parts, (0, 1, 2)).all():
         raise DataError(f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the original.")
-    return np.array([float(pair[1]) for pair in pairs])
+    return parts.astype(np.float64)
 
 
 def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: int) -> tuple[NDArray[np.float32], str]:

@@ -104,7 +104,7 @@ class _Rows(NamedTuple):
             (h,) = torch.autograd.grad(self.logits, self.features, gradient, retain_graph=True, allow_unused=True)
         if h is None:
             raise InputError(
-                "The logits were not computed from `features`: pass the tensor, with gradient, of the head."
+                "Logits were not computed from `features`: pass the tensor, with gradient, that the head reads."
             )
         return h.detach().double().flatten(1).norm(dim=1)
 
