@@ -103,9 +103,7 @@ class _Rows(NamedTuple):
         if self.features.requires_grad and self.logits.requires_grad:
             (h,) = torch.autograd.grad(self.logits, self.features, gradient, retain_graph=True, allow_unused=True)
         if h is None:
-            raise InputError(
-                "Logits were not computed from `features`: pass the tensor, with gradient, that the head reads."
-            )
+            raise InputError("Logits were not computed from `features`: pass the tensor, with gradient, of the head.")
         return h.detach().double().flatten(1).norm(dim=1)
 
 
