@@ -165,14 +165,11 @@ def or_none(x: float) -> float | None:
 
 def _refuse_degenerate(table: CountTable) -> None:
     """Refuse a table with one group or one label."""
-    weight = table.counts.sum((0, 2))
-    if (weight > 0).sum() < 2:
-        only = table.groups[int(weight.argmax())]
-        raise InputError(f"There is only one group ({only!r}): pass `sensitive_features` with at least two.")
-    weight = table.counts.sum((1, 2))
-    if (weight > 0).sum() < 2:
-        only = table.labels[int(weight.argmax())]
-        raise InputError(f"There is only one label ({only!r}): pass rows of at least two.")
+    for what, levels, others in (("group", table.groups, (0, 2)), ("label", table.labels, (1, 2))):
+        weight = table.counts.sum(others)
+        if (weight > 0).sum() < 2:
+            only = levels[int(weight.argmax())]
+            raise InputError(f"There is only one {what} ({only!r}): pass rows of at least two.")
 
 
 def number_notes(table: CountTable) -> tuple[str, ...]:

@@ -172,20 +172,16 @@ def _curves(
         scale = float(np.abs(rows.y).max())  # sums stay finite
         y = rows.y / scale if rows.weight is None else rows.y / scale * rows.weight
         outcome = (np.bincount(band, y) / mass * scale).tolist()
-    curves, whole = {}, {}
+    curves: dict[Hashable, RankCurve] = {}
+    whole: dict[Hashable, Any] = {}
     for z, name in enumerate(rows.group.levels):
         bands = [_medians(counts[b, z], squares[b, z], confidence) for b in range(shape[0])]
         curves[name] = RankCurve(outcome, *map(list, zip(*bands, strict=True)))
         in_group = counts[:, z].sum(0)
         middle = _medians(in_group, squares[:, z].sum(0), confidence)
         ends = _quantiles(in_group, _QUARTILES).tolist()
-        whole[name] = float(np.sum(group == z)), *map(_known, middle), *ends
+        whole[name] = float(np.sum(group == z)), *middle, *ends
     return curves, whole
-
-
-def _known(x: float | None) -> float:
-    assert x is not None  # a group has rows
-    return x
 
 
 def _medians(counts: Array, squares: Array, confidence: float) -> tuple[float | None, float | None, float | None]:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.auditing.base import CertifiedAudit, certified, or_none
-from separatrix.columns.groups import group_name
+from separatrix.auditing.base import CertifiedAudit, certified
+from separatrix.columns.groups import group_name, to_plain
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
@@ -156,21 +156,14 @@ class ScoreAudit(CertifiedAudit):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""
-        return {
-            **self._plain("auroc_by_group", "curves", "rates"),
-            "auroc_by_group": {group_name(group): or_none(area) for group, area in self.auroc_by_group.items()},
-            "rates": {
-                group_name(group): {"fpr": or_none(fpr), "tpr": or_none(tpr)}
-                for group, (fpr, tpr) in self.rates.items()
-            },
-            "curves": {
-                group_name(group): {
-                    "threshold": curve.threshold,
-                    "fpr": [or_none(x) for x in curve.fpr],
-                    "tpr": [or_none(x) for x in curve.tpr],
-                }
-                for group, curve in self.curves.items()
-            },
+        by_group: dict[str, dict[Hashable, Any]] = {
+            "auroc_by_group": self.auroc_by_group,
+            "rates": {group: {"fpr": fpr, "tpr": tpr} for group, (fpr, tpr) in self.rates.items()},
+            "curves": {group: curve._asdict() for group, curve in self.curves.items()},
+        }
+        return self._plain(*by_group) | {
+            name: to_plain({group_name(group): value for group, value in values.items()})
+            for name, values in by_group.items()
         }
 
 

@@ -209,11 +209,13 @@ def _check_scores(columns: Mapping[str, Any], pred: list[str]) -> None:
     if gone:
         raise InputError(f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict them.")
     for i, name in enumerate(pred):
-        low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
-        if not (low >= -1e-6 and high <= 1 + 1e-6):
-            bad = low if not low >= -1e-6 else high
+        if (bad := _outside(columns, f"q{i}", -1e-6)) is not None:
             raise InputError(f"Column {name!r} must be between 0 and 1, got {bad}. Logits need a softmax.")
-    low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])
-    if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
-        bad = low if not low >= 1 - 1e-6 else high
+    if (bad := _outside(columns, "sum", 1 - 1e-6)) is not None:
         raise InputError(f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}.")
+
+
+def _outside(columns: Mapping[str, Any], name: str, least: float) -> float | None:
+    """An end of the range of a column that is below `least`, or above one."""
+    low, high = np.min(columns[f"{name}_min"]), np.max(columns[f"{name}_max"])
+    return next((end for end in (low, high) if not least <= end <= 1 + 1e-6), None)

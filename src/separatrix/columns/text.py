@@ -64,26 +64,26 @@ def read_csv(
     """
     names, rows = _rows(lines, source, delimiter, header, numbered=True)
     try:
-        table = _Text(names, only, source)
+        check_present(only or (), names, source)
     except InputError as error:
         raise DataError(f"{error} Is it the right file?") from error
-    for chunk in rows:
-        table.add(chunk)
-    return table.columns(missing)
+    return _columns(names, rows, names if only is None else only, missing)
 
 
 def read_files(files: Sequence[Path], only: Sequence[str] | None = None) -> dict[str, Values]:
     """The columns of CSV files with one header, typed over all of them."""
-    table: _Text | None = None
-    for file in files:
-        with _opened(file) as (delimiter, lines, _):
-            names, rows = _rows(lines, str(file), delimiter, None)
-            table = _Text(names, only, str(file)) if table is None else table
-            if names != table.names:
-                raise InputError(f"{file} has other columns than {files[0]}.")
-            for chunk in rows:
-                table.add(chunk)
-    return {} if table is None else table.columns(_EMPTY)
+    header, _ = read_header(files[0])
+    check_present(only or (), header, str(files[0]))
+
+    def chunks() -> Iterator[list[list[str]]]:
+        for file in files:
+            with _opened(file) as (delimiter, lines, _):
+                names, rows = _rows(lines, str(file), delimiter, None)
+                if names != header:
+                    raise InputError(f"{file} has other columns than {files[0]}.")
+                yield from rows
+
+    return _columns(header, chunks(), header if only is None else only)
 
 
 def text_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[dict[str, Values], float]]:
@@ -96,9 +96,7 @@ def text_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[di
         names, chunks = _rows(lines, str(path), delimiter, None, rows)
         check_present(only, names, str(path))
         for chunk in chunks:
-            table = _Text(names, only, str(path))
-            table.add(chunk)
-            yield table.columns(None), raw.tell() / size
+            yield _columns(names, [chunk], only, None), raw.tell() / size
 
 
 def read_header(path: Path) -> tuple[list[str], str]:
@@ -116,34 +114,22 @@ def harmless(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) and not is_number(text) else text
 
 
-class _Text:
-    """Columns of text as they come in, chunk by chunk: codes, and a dictionary of texts each."""
-
-    def __init__(self, names: list[str], only: Sequence[str] | None, source: str) -> None:
-        self.names, self.wanted = names, list(names if only is None else dict.fromkeys(only))
-        check_present(self.wanted, names, source)
-        self.places: list[defaultdict[str, int]] = [defaultdict() for _ in self.wanted]
-        self.codes: list[list[NDArray[np.int32]]] = [[] for _ in self.wanted]
-        for place in self.places:
-            place.default_factory = place.__len__
-
-    def add(self, rows: list[list[str]]) -> None:
-        table = list(zip(*rows, strict=True))
-        for name, place, codes in zip(self.wanted, self.places, self.codes, strict=True):
-            column = map(place.__getitem__, table[self.names.index(name)])
-            codes.append(np.fromiter(column, dtype=np.int32, count=len(rows)))
-
-    def columns(self, missing: frozenset[str] | None) -> dict[str, Values]:
-        """Typed, or all as text where `missing` is None."""
-        return {
-            name: typed(
-                np.concatenate(codes or [np.empty(0, np.int32)]),
-                list(place),
-                _EMPTY if missing is None else missing,
-                numbers=missing is not None,
-            )
-            for name, place, codes in zip(self.wanted, self.places, self.codes, strict=True)
-        }
+def _columns(
+    names: list[str], chunks: Iterable[list[list[str]]], only: Sequence[str], missing: frozenset[str] | None = _EMPTY
+) -> dict[str, Values]:
+    """Some columns of rows that come in chunks: typed, or all as text where `missing` is None."""
+    # of each column the codes, chunk by chunk, and the code of each text
+    codes: dict[str, list[NDArray[np.int32]]] = {name: [np.empty(0, np.int32)] for name in only}
+    places: dict[str, defaultdict[str, int]] = {name: defaultdict() for name in only}
+    for place in places.values():
+        place.default_factory = place.__len__
+    for rows in chunks:
+        table = dict(zip(names, zip(*rows, strict=True), strict=True))
+        for name, place in places.items():
+            column = map(place.__getitem__, table[name])
+            codes[name].append(np.fromiter(column, dtype=np.int32, count=len(rows)))
+    dialect: dict[str, Any] = {"numbers": False} if missing is None else {"missing": missing}
+    return {name: typed(np.concatenate(codes[name]), list(places[name]), **dialect) for name in only}
 
 
 def typed(

@@ -93,18 +93,14 @@ def listing() -> list[dict[str, Any]]:
     >>> row["rows"], row["features"], row["labels"], row["groups"], row["available"], row["where"]
     (32561, 16, 2, 2, True, 'embedded')
     """
+    about = ("title", "rows", "features", "labels", "groups")
     rows = []
     for name in names():
         declared = dataset(name)
         place = declared.where()
-        absent = (where_to_put(file) for file in declared.files if find(file) is None)
-        about = ("title", "rows", "features", "labels", "groups")
-        rows.append(
-            {"name": name}
-            | {key: getattr(declared, key) for key in about}
-            | {"available": place is not None, "where": place or " ".join(absent)}
-            | {"licence": declared.licence}
-        )
+        where = place or " ".join(where_to_put(file) for file in declared.files if find(file) is None)
+        row = {"name": name} | {key: getattr(declared, key) for key in about}
+        rows.append(row | {"available": place is not None, "where": where, "licence": declared.licence})
     return rows
 
 
