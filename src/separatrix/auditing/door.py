@@ -76,7 +76,8 @@ def audit(
     """
     roles = named_roles(y_true, y_pred, target, prediction, sensitive_features, sample_weight)
     if roles is None:
-        table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
+        rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        table = count_table(y_true, y_pred, labels=labels, **rows)
     else:
         y, z, pred, weight = roles
         table = count_rows(y_true, y=y, z=z, pred=pred, weight=weight, labels=labels)
@@ -216,7 +217,7 @@ def violation_score(
     >>> violation_score([0, 0, 1, 1], [0, 1, 1, 1], sensitive_features=["f", "m", "f", "m"])
     0.34657359027997264
     """
-    table = count_table(y_true, y_pred, sensitive_features, sample_weight)
+    table = count_table(y_true, y_pred, sensitive_features=sensitive_features, sample_weight=sample_weight)
     return float(information.conditional_mutual_information(table.counts))
 
 
@@ -234,5 +235,5 @@ def utility_score(
     """
     alike = np.zeros(len(as_array(y_true, "y_true")), dtype=np.int8)
     groups = alike if sensitive_features is None else sensitive_features
-    table = count_table(y_true, y_pred, groups, sample_weight)
+    table = count_table(y_true, y_pred, sensitive_features=groups, sample_weight=sample_weight)
     return float(information.mutual_information(table.counts))

@@ -97,7 +97,10 @@ class ScoreAudit(CertifiedAudit):
         """Measure a table of scores; arguments as in `audit_score`."""
         _check(scores, bins)
         coarse = scores.binned(bins)
-        _, known = certified(_count_table(scores, coarse), confidence, random_state, guarantee, composition)
+        moments = None if scores.squares is None else diagonal(coarse.squares)
+        names = tuple(range(coarse.counts.shape[2]))
+        table = CountTable(coarse.counts, scores.labels, scores.groups, names, scores.rows, moments)
+        _, known = certified(table, confidence, random_state, guarantee, composition)
         seed = known["random_state"]
         gap, threshold = largest_gap(scores)
         fine = scores.binned(_FINE)
@@ -176,12 +179,6 @@ def _check(scores: ScoreTable, bins: int) -> None:
             f"One score ranks two labels, but there are {len(scores.labels)} ({listed(scores.labels)}); audit one "
             f"label against the rest: pass `y_true == {last!r}` with that label's score."
         )
-
-
-def _count_table(scores: ScoreTable, coarse: Binned) -> CountTable:
-    moments = None if scores.squares is None else diagonal(coarse.squares)
-    names = tuple(range(coarse.counts.shape[2]))
-    return CountTable(coarse.counts, scores.labels, scores.groups, names, scores.rows, moments)
 
 
 def _curves(scores: ScoreTable, fine: Binned) -> dict[Hashable, RocCurve]:

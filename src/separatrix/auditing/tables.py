@@ -14,7 +14,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike
 
 from separatrix.columns.counting import (
     count_labels,
@@ -36,31 +35,17 @@ from separatrix.errors import InputError
 
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]
+_NAMES = "y_true", "sensitive_features", "y_pred"
 _IN_MEMORY = 1_000_000  # rows up to which every score is told apart
 _BINS = 1 << 14
 
 
-def count_table(
-    y_true: Any,
-    y_pred: Any,
-    sensitive_features: Any,
-    sample_weight: ArrayLike | None = None,
-    labels: Sequence[Hashable] | None = None,
-    *,
-    names: tuple[str, str, str] = ("y_true", "sensitive_features", "y_pred"),
-) -> CountTable:
-    """The table of hard labels, or of posteriors."""
+def count_table(y_true: Any, y_pred: Any, names: tuple[str, str, str] = _NAMES, **arguments: Any) -> CountTable:
+    """The table of hard labels, or of posteriors; the arguments are those of `count_labels`."""
     u = y_pred.codes if isinstance(y_pred, Coded) else as_array(y_pred, names[2])
-    single = u.ndim == 1 or (u.ndim == 2 and u.shape[1] == 1)
-    count = count_labels if single else count_posteriors
-    return count(
-        y_true,
-        y_pred if single else u,
-        sensitive_features=sensitive_features,
-        labels=labels,
-        sample_weight=sample_weight,
-        names=names,
-    )
+    if u.ndim == 1 or (u.ndim == 2 and u.shape[1] == 1):
+        return count_labels(y_true, y_pred, names=names, **arguments)
+    return count_posteriors(y_true, u, names=names, **arguments)
 
 
 def count_rows(
@@ -87,7 +72,7 @@ def count_rows(
     source = in_engine(data)
     if source is None:
         y_true, u, groups, w = whole_columns(data, roles)
-        return count_table(y_true, u, groups, w, labels, names=roles.words)
+        return count_table(y_true, u, roles.words, sensitive_features=groups, sample_weight=w, labels=labels)
     several = len(roles.predictions) > 1
     numbers = given(*(roles.predictions if several else []), roles.weight)
     source = with_numbers(source, roles.columns, numbers)

@@ -213,11 +213,16 @@ def score_histogram(
     low, high = score_ends(source, score) if span is None else span
     if not low < high:
         low, high = low - 0.5, low + 0.5  # a single score
-    place = ((source.numbers(score) - low) * (bins / (high - low))).floor()
-    table = source.grouped([roles.target, *roles.groups], weight, parts={"bin": place}, by=["bin"])
+    bin_of_row = ((source.numbers(score) - low) * (bins / (high - low))).floor()
+    table = source.grouped([roles.target, *roles.groups], weight, parts={"bin": bin_of_row}, by=["bin"])
     label = table.keys[0]
     group = as_groups(dict(zip(roles.groups, table.keys[1:], strict=True)))
-    cells = label.codes, group.codes, _bins(table.totals["bin"], table.rows, bins, score, low, high)
+    place = np.array(table.totals["bin"], dtype=np.float64)  # None becomes NaN
+    if gone := int(table.rows[~np.isfinite(place)].sum()):
+        raise InputError(f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows.")
+    if outside := int(table.rows[(place < 0) | (place > bins)].sum()):
+        raise InputError(f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}; `span=None` takes all.")
+    cells = label.codes, group.codes, np.minimum(place, bins - 1).astype(np.intp)
     shape = len(label.levels), len(group.levels), bins
     counts = summed(table.weight, cells, shape)
     squares = None if weight is None else summed(table.squares, cells, shape)
@@ -234,18 +239,6 @@ def score_ends(source: Source, score: str) -> tuple[float, float]:
     if low is None or not np.isfinite([low, high]).all():
         raise InputError(f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows.")
     return float(low), float(high)
-
-
-def _bins(
-    bins_of_rows: list[float | None], rows: Array, bins: int, score: str, low: float, high: float
-) -> NDArray[np.intp]:
-    """Places of the bins; scores that are missing, not finite or outside are refused."""
-    place = np.array(bins_of_rows, dtype=np.float64)  # None becomes NaN
-    if gone := int(rows[~np.isfinite(place)].sum()):
-        raise InputError(f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows.")
-    if outside := int(rows[(place < 0) | (place > bins)].sum()):
-        raise InputError(f"Column {score!r} has {outside:,} values outside {low:g} to {high:g}; `span=None` takes all.")
-    return np.minimum(place, bins - 1).astype(np.intp)
 
 
 def soft_sums(

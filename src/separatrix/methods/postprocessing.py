@@ -31,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.values import Levels, as_levels
+from separatrix.columns.values import Coded, as_levels
 from separatrix.core.numerics import dealt
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._ruled import Channel, RuledNetworks, normalised
@@ -96,27 +96,15 @@ def _channels(scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs:
     if not np.isfinite(scores).all():
         # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
-    y, z = sample.y[rows], sample.z[rows]
-    weight = None if sample.weight is None else sample.weight[rows]
-    codes, seen = as_levels(z, "z")
-    if scores.shape[1] == 2:
-        channels = _of_two_labels(scores, y, codes, z, weight, np.asarray(trade_offs), seen)
-    else:
-        w = np.ones(len(y)) if weight is None else weight
-        channels = _of_many_labels(scores, y, codes, w, trade_offs, seen)
-    size, groups = np.bincount(z, minlength=sample.n_groups), tuple(range(sample.n_groups))
+    y, z = sample.y[rows], as_levels(sample.z[rows], "z")
+    weight = np.ones(len(y)) if sample.weight is None else sample.weight[rows]
+    of_labels = _of_two_labels if scores.shape[1] == 2 else _of_many_labels
+    channels = of_labels(scores, y, z, weight, np.asarray(trade_offs))
+    size, groups = np.bincount(sample.z[rows], minlength=sample.n_groups), tuple(range(sample.n_groups))
     return [_for_all(channel, groups, size) for channel in channels]
 
 
-def _of_two_labels(
-    scores: Array,
-    y: NDArray[Any],
-    codes: NDArray[np.intp],
-    z: NDArray[Any],
-    weight: Array | None,
-    wanted: Array,
-    seen: Levels,
-) -> list[Channel]:
+def _of_two_labels(scores: Array, y: NDArray[Any], z: Coded, weight: Array, wanted: Array) -> list[Channel]:
     best = limit(y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4)
     level = float(best.violation[-1]) * (1.0 - np.minimum(wanted, 1.0)) ** 2
     levels, place = np.unique(level, return_inverse=True)
@@ -124,21 +112,19 @@ def _of_two_labels(
     channels = [exact[i] for i in place]
     beyond = np.flatnonzero(wanted > 1.0)
     shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()
-    softer = noise_aware_channels(
-        scores, y, codes, shares, seen, reference=float(best.utility[0]), sample_weight=weight
-    )
+    reference = float(best.utility[0])
+    softer = noise_aware_channels(scores, y, z.codes, shares, z.levels, reference=reference, sample_weight=weight)
     for i, channel in zip(beyond.tolist(), softer, strict=True):
         channels[i] = channel
     return channels
 
 
-def _of_many_labels(
-    scores: Array, y: NDArray[Any], codes: NDArray[np.intp], weight: Array, trade_offs: list[float], seen: Levels
-) -> list[Channel]:
-    rules = LabelRules(scores, np.asarray(y, dtype=np.intp), codes, weight, len(seen), "utility")
+def _of_many_labels(scores: Array, y: NDArray[Any], z: Coded, weight: Array, wanted: Array) -> list[Channel]:
+    seen = z.levels
+    rules = LabelRules(scores, y.astype(np.intp), z.codes.astype(np.intp), weight, len(seen), "utility")
     choice = rules.choice(_MIDDLE)
     channel_of: dict[float, Channel] = {}
-    for trade_off in sorted(set(trade_offs)):  # each the start of the next
+    for trade_off in np.unique(wanted).tolist():  # each the start of the next
         if trade_off < 2.0:
             price = _MIDDLE * _SPAN ** (trade_off - 1.0)
             channel_of[trade_off] = rules.point(price, choice).rule(seen)
@@ -147,7 +133,7 @@ def _of_many_labels(
             bias = np.tile(np.log(np.maximum(law, 1e-12)), (len(seen), 1))
             plain = np.tile(np.eye(k), (len(seen), 1, 1))
             channel_of[trade_off] = SoftmaxChannel(seen, 0.0 * plain, bias, plain)
-    return [channel_of[trade_off] for trade_off in trade_offs]
+    return [channel_of[trade_off] for trade_off in wanted.tolist()]
 
 
 def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:

@@ -300,16 +300,14 @@ class SeparationLoss(nn.Module):
         """The terms of a plain batch of two labels on the CPU; None for every other batch."""
         if logits.device.type != "cpu" or (self.normalise and head is None) or self._ranks() > 1:
             return None
-        for column in (y, z):
-            valid = isinstance(column, Tensor) and column.dtype == torch.int64
-            if not valid or column.device.type != "cpu" or column.shape != logits.shape[:1]:
+        for column, size in ((y, 2), (z, self.n_groups)):
+            valid = isinstance(column, Tensor) and column.dtype == torch.int64 and column.device.type == "cpu"
+            if not valid or column.shape != logits.shape[:1] or not len(column):
                 return None
-        labels, groups = y.numpy(), z.numpy()
-        if not len(labels) or labels.min() < 0 or labels.max() > 1:
-            return None
-        if groups.min() < 0 or groups.max() >= self.n_groups:
-            return None
-        return two_labels(logits.detach(), labels, groups, self.n_groups, head)
+            codes = column.numpy()
+            if codes.min() < 0 or codes.max() >= size:
+                return None
+        return two_labels(logits.detach(), y.numpy(), z.numpy(), self.n_groups, head)
 
     def _step(
         self,
@@ -344,7 +342,10 @@ class SeparationLoss(nn.Module):
             if ranks > 1:
                 distributed.all_reduce(sums)
             sums[:2].clamp_min_(_TINY)
-            n, m, task, cmi, *norms = _numbers(torch.cat([sums[:3], of_cmi.view(1), sums[3:]]))
+            values = torch.cat([sums[:3], of_cmi.view(1), sums[3:]])
+            # floats on the CPU, where reading them is free; tensors on other devices
+            read = values.device.type == "cpu" and not torch.compiler.is_compiling()
+            n, m, task, cmi, *norms = values.tolist() if read else values.unbind()
         of_norms = (norms[0] / n / n, norms[1] / n / m) if norms else (1.0, 1.0)
         # DistributedDataParallel's average over the ranks divides by their number
         return Step(task / n, cmi, of_norms, (ranks / n, ranks / m), gradient)
@@ -447,12 +448,6 @@ class SeparationLoss(nn.Module):
 
 
 _MEMORY = ("centres", "counts")
-
-
-def _numbers(values: Tensor) -> list[Any]:
-    """Floats on the CPU, where reading them is free; tensors on other devices."""
-    on_cpu = values.device.type == "cpu" and not torch.compiler.is_compiling()
-    return values.tolist() if on_cpu else list(values.unbind())
 
 
 def _gather(rows: Tensor) -> Tensor:
