@@ -75,8 +75,16 @@ def read_table(path: str | Path, only: Sequence[str] | None = None) -> dict[str,
 
 def read_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[Mapping[str, Any], float]]:
     """Blocks of rows of a file of any size, and how much of it was read."""
-    (file,) = find_files(path)
-    return _parquet_blocks(file, only, rows) if _is_parquet(file) else text_blocks(file, only, rows)
+    (path,) = find_files(path)
+    if not _is_parquet(path):
+        yield from text_blocks(path, only, rows)
+        return
+    with _arrow(path) as (arrow, parquet), parquet.ParquetFile(path) as file:
+        check_present(only, file.schema_arrow.names, str(path))
+        total, done = max(file.metadata.num_rows, 1), 0
+        for batch in file.iter_batches(batch_size=rows, columns=list(only)):
+            done += batch.num_rows
+            yield named_columns(arrow.Table.from_batches([batch]), only, str(path)), done / total
 
 
 def in_engine(data: Any, eager: bool = True) -> Source | None:
@@ -389,15 +397,6 @@ def _reading(place: str) -> Iterator[None]:
         raise InputError(f"{place}: {str(error).splitlines()[0]}") from error
     except (duckdb.Error, UnicodeDecodeError) as error:
         raise DataError(f"{place} cannot be read: {str(error).splitlines()[0]}") from error
-
-
-def _parquet_blocks(path: Path, only: Sequence[str], rows: int) -> Iterator[tuple[Mapping[str, Any], float]]:
-    with _arrow(path) as (arrow, parquet), parquet.ParquetFile(path) as file:
-        check_present(only, file.schema_arrow.names, str(path))
-        total, done = max(file.metadata.num_rows, 1), 0
-        for batch in file.iter_batches(batch_size=rows, columns=list(only)):
-            done += batch.num_rows
-            yield named_columns(arrow.Table.from_batches([batch]), only, str(path)), done / total
 
 
 @contextmanager
