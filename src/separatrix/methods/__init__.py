@@ -200,7 +200,7 @@ def get(name: str) -> Method:
         install = f"pip install 'separatrix[{extra}]'"
         raise MissingExtraError(f"The method {name!r} needs {error.name}: {install}.") from error
     except OSError as error:  # LightGBM without the system's OpenMP: libgomp1 of Debian
-        raise MissingExtraError(f"The method {name!r} needs a library of the system, missing: {error}.") from error
+        raise MissingExtraError(f"The method {name!r} needs a library of the system: {error}.") from error
     assert isinstance(method, Method)
     return method
 

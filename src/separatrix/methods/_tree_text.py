@@ -38,9 +38,8 @@ def _check(text: str, n_features: int | None, n_outputs: int | None) -> None:
     facts = _facts(head)
     n_columns = int(facts["max_feature_idx"]) + 1
     n_features = n_columns if n_features is None else n_features
-    _need(
-        n_columns == n_features == len(facts["feature_names"].split()), f"it has {n_columns} features, not {n_features}"
-    )
+    named = len(facts["feature_names"].split())
+    _need(n_columns == n_features == named, f"it has {n_columns} features, not {n_features}")
     n_outputs = int(facts["num_class"]) if n_outputs is None else n_outputs
     # a multiclass objective writes as many numbers per row as it says itself
     objective = facts.get("objective", "")
@@ -85,9 +84,8 @@ def _check_tree(facts: dict[str, str], i: int, n_features: int) -> None:
     wanted = np.concatenate([np.arange(1, splits), -np.arange(1, leaves + 1)])
     parent = np.tile(np.arange(splits), 2)
     later = parent[children > 0] < children[children > 0]
-    _need(
-        later.all() and np.array_equal(np.sort(children), np.sort(wanted)), f"the nodes of tree {i} do not form a tree"
-    )
+    is_tree = later.all() and np.array_equal(np.sort(children), np.sort(wanted))
+    _need(is_tree, f"the nodes of tree {i} do not form a tree")
 
 
 def _facts(block: str) -> dict[str, str]:
