@@ -37,6 +37,7 @@ REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     # case
     "error-parity": (("error-parity==0.3.12", "ecos", "numpy<2", "scikit-learn==1.9.1"),),
     "oxonfair": (("oxonfair==0.3", "scikit-learn==1.9.1"),),
+    "mifpo": (("dccp==1.0.5", "cvxpy==1.6.5", "matplotlib"),),  # later ones return another type
     # fairgbm calls scikit-learn by a name that 1.8 dropped
     "aequitas": (
         ("torch==2.13.0",),

@@ -106,30 +106,24 @@ def measured(name: str, rounds: int) -> tuple[list[list[str]], dict[str, Array]]
     cpu: dict[str, float] = {}
     kept: dict[str, Array] = {"y": y, "z": z, "fold": fold, "score": np.zeros(len(y))}
 
-    def add(method: str, rules: Iterator[Rule], test: Codes, members: Array) -> None:
-        start, found = time.process_time(), []
-        for rule in rules:
-            q = np.mean([rule(s, X[test], z[test]) for s in members], axis=0)
-            found.append(shown(q, y[test], z[test]))
-        series.setdefault(method, []).append(found)
+    def add(method: str, rules: Iterator[Rule], test: Codes, score: Array) -> None:
+        start = time.process_time()
+        points = [shown(rule(score, X[test], z[test]), y[test], z[test]) for rule in rules]
+        series.setdefault(method, []).append(points)
         cpu[method] = cpu.get(method, 0.0) + time.process_time() - start
 
     for k in range(5):
         train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         fitted = cross_fit(trees(), X[train], y[train], z[train], random_state=SEED)
         score = fitted.scores[:, 1]
-        members = fitted.model.predict_proba(X[test])[None, :, 1]
-        kept["score"][test] = members.mean(0)
+        kept["score"][test] = alone = fitted.model.predict_proba(X[test])[:, 1]
         kept[f"train {k}"] = score
-        whole = trees().fit(X[train], y[train])
-        own = whole.predict_proba(X[train])[:, 1]
-        alone = whole.predict_proba(X[test])[None, :, 1]
-        add("`FrontierClassifier`", ours(score, y[train], z[train]), test, members)
+        own = fitted.model.predict_proba(X[train])[:, 1]
+        add("`FrontierClassifier`", ours(score, y[train], z[train]), test, alone)
         given = optimizer(score, y[train], z[train])
-        add("ThresholdOptimizer, cross-fitted scores", given, test, members)
+        add("ThresholdOptimizer, cross-fitted scores", given, test, alone)
         add("ThresholdOptimizer as it comes", optimizer(own, y[train], z[train]), test, alone)
-        plain = iter([lambda s, X, g: (s > 0.5).astype(float)])
-        add("trees without a budget", plain, test, alone)
+        add("trees without a budget", iter([lambda s, X, g: (s > 0.5).astype(float)]), test, alone)
         if rounds:
             made = reductions(X[train], y[train], z[train], rounds)
             add(f"ExponentiatedGradient, {rounds} rounds", made, test, alone)

@@ -1,4 +1,4 @@
-"""False alarms, delay and speed of a monitor of v.
+"""False alarms and delay of a monitor of v.
 
     python -m benchmarks.simulations monitor_violation [--repetitions 300] [--part false ...]
 
@@ -11,12 +11,10 @@ Budget 0.005 nats. Laws are random (`tables.random_law`).
 - start: rows to the alarm where v is a multiple of the budget from the first row on.
 - change: 50,000 quiet rows at a tenth of the budget, then another law with a multiple of it; rows
   from the change to the alarm, for one monitor and for four workers merged at every look.
-- speed: rows per second of CPU time, with and without looks.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,11 +22,11 @@ import numpy as np
 from benchmarks._measuring import publish
 from benchmarks.simulations.tables import TableLaw, count_table
 from benchmarks.simulations.tables import random_law as law
-from separatrix import CountTable, Monitor, audit
+from separatrix import CountTable, Monitor
 from separatrix.statistics import inference
 from separatrix.theory import conditional_mutual_information
 
-QUICK = ("--repetitions", "1", "--part", "speed")
+QUICK = ("--repetitions", "1", "--part", "start", "--shape", "2×2×2")
 SHAPES = {"2×2×2": (2, 2, 2), "2×5×2": (2, 5, 2), "5×4×5": (5, 4, 5)}  # labels × groups × predictions
 BUDGET, BATCH, ROWS, CHANGE, WORKERS = 0.005, 500, 50_000, 50_000, 4
 LOOKS = {10.0: 20, 4.0: 100, 2.0: 500}  # rows between two looks, by v / budget
@@ -98,34 +96,12 @@ def after_a_change(
     return np.array(found[0]), np.array(found[1])
 
 
-def speed(rows: int = 500_000) -> dict[str, float]:
-    """Rows per second of CPU time."""
-    rng = np.random.default_rng(0)
-    y, z = rng.integers(0, 2, (2, rows))
-    u = np.where(rng.random(rows) < 0.2, 1 - y, y)
-    audited = audit(y[:5_000], u[:5_000], sensitive_features=z[:5_000])
-    found = {}
-    for name, size, check in (
-        ("one batch, a look every 500 rows", rows, True),
-        ("batches of 1,000 rows, a look each", 1_000, True),
-        ("one batch, no look", rows, False),
-    ):
-        monitor, start = Monitor(audited, max_violation=BUDGET), time.process_time()
-        for a in range(0, rows, size):
-            part = slice(a, a + size)
-            monitor.update(y[part], u[part], sensitive_features=z[part], check=check)
-        found[name] = rows / (time.process_time() - start)
-    return found
-
-
 def quantiles(found: np.ndarray) -> list[str]:
     return [f"{x:,.0f}" for x in np.quantile(found, [0.5, 0.9], method="higher")]
 
 
 def main(
-    repetitions: int = 300,
-    part: Sequence[str] = ("false", "start", "change", "speed"),
-    shape: Sequence[str] = tuple(SHAPES),
+    repetitions: int = 300, part: Sequence[str] = ("false", "start", "change"), shape: Sequence[str] = tuple(SHAPES)
 ) -> None:
     """Print the tables of v in docs/howto/monitor.md."""
     rng, few = np.random.default_rng(0), max(repetitions // 5, 10)
@@ -151,6 +127,3 @@ def main(
             lines.append([name, f"{times:g}", *quantiles(one), *quantiles(merged)])
         head = ["Y×Z×U", "v / budget after", *late, "4 workers: median", "90 %"]
         publish("rows from the change to the alarm", head, lines, write=False)
-    if "speed" in part:
-        lines = [[name, f"{rate:,.0f}"] for name, rate in speed().items()]
-        publish("speed", ["updates (2×2×2)", "rows per second of CPU"], lines, write=False)

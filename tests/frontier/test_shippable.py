@@ -17,6 +17,7 @@ from people import applicants
 from separatrix.cli import main
 from separatrix.errors import DataError
 from separatrix.frontier.answers import ANSWERS, Answer, read_answers, write_answers
+from separatrix.frontier.page import _answer
 from separatrix.frontier.shippable import Shippable, describe, write_tables
 from separatrix.report.words import WIDTH
 
@@ -185,6 +186,9 @@ def test_a_rule_for_less_than_the_budget_has_a_row_of_its_own():
     assert "0.037 ± 0.010" in rows["ships: group rule"]
     assert "With it: " in shown.sentence()
     assert "ships" not in str([row[0] for row in made_up(level).table().rows])
+    shown_on_page = _answer(shown, tighter, "f", tighter)  # drawn and listed as a solved rule
+    assert (shown_on_page["kind"], shown_on_page["name"]) == ("decisions", "ships: group rule")
+    assert shown_on_page["command"] == "separatrix select f --max-eo-gap 0.1 --maximize accuracy --out model"
 
 
 @pytest.mark.parametrize("name", ["plain", "without the group"])

@@ -290,14 +290,23 @@ def _answer(shippable: Shippable, answer: Answer, folder: str, best: Answer) -> 
     """An answer for the page; what the first sentence ships has the command that the terminal says."""
     asked = shippable.ships or answer if answer is best else answer
     method = answer.point["method"] if answer.kind in ("trained", "chosen") else "postprocessing"
-    return asdict(answer) | {
-        "name": shippable.short(answer),
-        "about": KINDS[answer.kind],
-        "colour": BLIND if answer.blind else "#000000" if answer.kind == "constant" else methods.style(method).colour,
-        "recognised": shippable.recognised(answer),
-        "command": shippable.command(folder, asked),
-        "python": shippable.python(folder, asked),
-    }
+    shown: dict[str, Any] = {"kind": "decisions", "note": ""} if answer.kind == "choice" else {}
+    return (
+        asdict(answer)
+        | shown
+        | {
+            "name": shippable.short(answer),
+            "about": KINDS[answer.kind],
+            "colour": BLIND
+            if answer.blind
+            else "#000000"
+            if answer.kind == "constant"
+            else methods.style(method).colour,
+            "recognised": shippable.recognised(answer),
+            "command": shippable.command(folder, asked),
+            "python": shippable.python(folder, asked),
+        }
+    )
 
 
 def _named(series: Series) -> dict[str, str]:

@@ -357,7 +357,7 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
     write_whole(out / "frontier.csv", shippable.csv())
     yield from shippable.lines()
     for answer in shippable.rows():
-        if answer.note:
+        if answer.note and answer.kind != "choice":  # its note is the first sentence
             yield from wrapped(f"{answer.name}: {answer.note}", "  ")
     yield ""
     notes = [frontier.manifest["base"]["note"], *frontier.manifest["notes"]]
