@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.auditing.base import CertifiedAudit, certified
 from separatrix.columns.groups import group_name, to_plain
@@ -24,7 +23,6 @@ from separatrix.statistics.bounds import auroc_interval, gap_bound
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.shuffling import shuffled_tables
 
-Array = NDArray[np.float64]
 _FINE = 1_024  # quantile bins of the ROC curves and of the shuffled gap
 _DRAWS = 400  # shuffles behind the floor of v
 

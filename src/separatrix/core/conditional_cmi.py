@@ -44,9 +44,8 @@ from scipy.special import ndtri
 from separatrix.core.binned_cmi import Value, centres, cmi_of_scores
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information, miller_madow
-from separatrix.core.numerics import midpoints
+from separatrix.core.numerics import Array, midpoints
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Blocks = NDArray[np.intp]
 _TINY = 1e-12  # a spread below this share of the output's own is none

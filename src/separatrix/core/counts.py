@@ -13,13 +13,11 @@ from difflib import get_close_matches
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from separatrix.core.numbers import as_floats, one_number
-from separatrix.core.numerics import effective_rows
+from separatrix.core.numerics import Array, effective_rows
 from separatrix.errors import InputError
 
-Array = NDArray[np.float64]
 Levels = tuple[Hashable, ...]  # the names that an axis stands for
 
 

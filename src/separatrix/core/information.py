@@ -12,14 +12,12 @@ arrays (..., groups, 2); `rates_utility`, `rates_violation` and `selection_rates
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import entr, kl_div, xlogy
 
 from separatrix.core.numbers import as_floats, one_number
-from separatrix.core.numerics import quotient
+from separatrix.core.numerics import Array, quotient
 from separatrix.errors import InputError
-
-Array = NDArray[np.float64]
 
 
 def entropy(counts: ArrayLike, axes: int = 1) -> Array:

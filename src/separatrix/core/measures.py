@@ -38,10 +38,9 @@ from numpy.typing import NDArray
 
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.numerics import quotient
+from separatrix.core.numerics import Array, quotient
 from separatrix.errors import InputError
 
-Array = NDArray[np.float64]
 _NO_DECISIONS = 1e-12  # a share of decisions below this is none
 
 

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 
 from separatrix.core.counts import Levels, union
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.numerics import midpoints
+from separatrix.core.numerics import Array, midpoints
 
-Array = NDArray[np.float64]
 BINS = 20  # of the levels of a score
 _ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins
 

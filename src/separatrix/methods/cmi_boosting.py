@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from separatrix.core.numerics import dealt
+from separatrix.core.numerics import Array, dealt
 from separatrix.errors import DataError, InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._grids import DENSE_BELOW
@@ -36,7 +36,6 @@ from separatrix.nn.lanes import Codes, alike, known_groups
 
 __all__ = ["METHOD", "Boosted", "Last", "SeparationObjective", "falling_rates", "fit"]
 
-Array = NDArray[np.float64]
 ROUNDS = 100
 _HELD = 10  # one row in ten is held out
 _PARAMETERS: dict[str, Any] = {

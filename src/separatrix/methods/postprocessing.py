@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Coded, as_levels
-from separatrix.core.numerics import dealt
+from separatrix.core.numerics import Array, dealt
 from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._ruled import Channel, RuledNetworks, normalised
 from separatrix.nn.lanes import alike
@@ -41,7 +41,6 @@ from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.roc.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
-Array = NDArray[np.float64]
 _FOLDS = 5
 _ENSEMBLE = 4  # networks whose mean is one score
 _MIDDLE, _SPAN = 3.0, 1e3  # more than two labels: price of v at λ = 1, and how it grows with λ

@@ -21,7 +21,7 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from separatrix.core.numerics import rows_by_code
+from separatrix.core.numerics import Array, rows_by_code
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Sample
 from separatrix.methods._ruled import RuledNetworks, normalised
@@ -31,7 +31,6 @@ from separatrix.nn.stack import train
 from separatrix.optimum.rules import ThresholdChannel
 
 HELD_OUT = 0.3  # of each (label, group) cell of a lane's rows
-Array = NDArray[np.float64]
 
 
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetworks:
