@@ -174,10 +174,10 @@ def _rows(
                 # no blank lines, no empty fields behind the last column
                 chunk = [row[:width] if len(row) > width and not any(row[width:]) else row for row in block if row]
                 if bad := next((row for row in chunk if len(row) != width), None):
+                    fields = f"{len(bad)} field{'s' * (len(bad) != 1)} ({', '.join(bad)[:60]})"
                     raise DataError(
-                        f"{source}, near line {reader.line_num:,}: a row has {len(bad)} field{'s' * (len(bad) != 1)} "
-                        f"({', '.join(bad)[:60]}), the header {width}: truncated or damaged, or not delimited by "
-                        f"{delimiter!r}."
+                        f"{source}, near line {reader.line_num:,}: a row has {fields}, the header {width}: truncated "
+                        f"or damaged, or not delimited by {delimiter!r}."
                     )
                 if chunk:
                     yield chunk

@@ -234,8 +234,7 @@ def _labels(values: Any, column: str, positive: Any = None) -> Coded:
             middle = f"{np.median(known):g}"
             raise InputError(
                 f"The target column `{column}` holds {len(distinct):,} different numbers: that looks like regression. "
-                "Pass "
-                f'task="regression" (--regression) to `trace`, or make classes of it, such as above {middle}.'
+                f'Pass task="regression" (--regression) to `trace`, or make classes of it, such as above {middle}.'
             )
     coded = _checked_levels(as_levels(values, column), column, "target")
     if positive is None:

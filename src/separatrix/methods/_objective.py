@@ -203,10 +203,10 @@ class SeparationObjective:
         scores = self._from_start(scores)
         expected = (len(rows.y),) if n_labels == 2 else (len(rows.y), n_labels)
         if scores.shape != expected:
+            how = "" if n_labels == 2 else f", with num_class={n_labels}"
             raise InputError(
                 f"The objective has {expected[0]:,} rows and {n_labels} labels, so raw scores of shape {expected}; got "
-                f"{scores.shape}. Train on the rows that it was made of, more than two labels with "
-                f"num_class={n_labels}."
+                f"{scores.shape}. Train on the rows that it was made of{how}."
             )
         if n_labels == 2:
             p, task = self._room

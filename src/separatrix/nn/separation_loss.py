@@ -221,8 +221,7 @@ class SeparationLoss(nn.Module):
         if not self.many and math.prod(shape) > _MOST:
             raise InputError(
                 f"{n_labels:,} labels need a table of {math.prod(shape):,} numbers for level={level!r}, "
-                f"utility={utility!r}. "
-                'Pass level="draw" and utility="ce", which count only the cells that occur.'
+                f'utility={utility!r}. Pass level="draw" and utility="ce", which count only the cells that occur.'
             )
         if running:
             if level == "score":
