@@ -124,7 +124,7 @@ def test_without_the_sensitive_feature(name):
     assert np.isfinite(q).all()
 
 
-@pytest.mark.parametrize("name", [n for n in methods.names() if methods.get(n).erm_at_zero])
+@pytest.mark.parametrize("name", ["adversarial", "cmi", "erm", "fair_dro", "fair_dummy", "fr_train", "infofair"])
 def test_trade_off_zero_is_erm(name):
     sample, lane = people(), [Lane(0.0, None, 5)]
     ours = methods.fit(name, sample, lane, recipe=RECIPE).posteriors(sample.X, sample.z)

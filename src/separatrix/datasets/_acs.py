@@ -35,6 +35,10 @@ EMPLOYMENT = File(
     ("acs/acs_pums_2018_1yr_person_14states.parquet",),
     ("6abf140b986f19d750074fd492adcfc085f2c1ea065a8f3fc0d174d03a5f228a",),
 )
+_PARQUET = {
+    "income": "the nationwide 46 % sample of the ACSIncome table (workers over 16 who earn)",
+    "employment": "all persons of 14 states (DE HI ID ME MT ND NE NH NM RI SD VT WV WY)",
+}
 _STATES = (
     "01 al 02 ak 04 az 05 ar 06 ca 08 co 09 ct 10 de 11 dc 12 fl 13 ga 15 hi 16 id 17 il 18 in 19 "
     "ia 20 ks 21 ky 22 la 23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj "
@@ -135,11 +139,7 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
         table = read_table(blob.origin, wanted)
         columns = {name: as_numbers(raw_values(x, name), name) for name, x in table.items()}
         read_from = {blob.origin: blob.sha256}
-        note = (
-            "Read: the nationwide 46 % sample of the ACSIncome table (workers over 16 who earn)."
-            if kind == "income"
-            else "Read: all persons of 14 states (DE HI ID ME MT ND NE NH NM RI SD VT WV WY)."
-        )
+        note = f"Read: {_PARQUET[kind]}."
     else:
         chosen = _states_here() if states is None else [name.lower() for name in states]
         for state in chosen:

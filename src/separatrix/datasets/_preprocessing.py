@@ -230,18 +230,15 @@ class Preprocessing:
         """The names of the matrix's columns."""
         return tuple(name for feature in self.features for name in feature.names)
 
-    def fit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
-        """Learn layout (levels, missing columns) and statistics from these rows, or all."""
-        return self._fitted(data, rows, "fit")
-
-    def refit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
-        """Learn the statistics from these rows and keep the layout."""
-        return self._fitted(data, rows, "refit")
-
-    def _fitted(self, data: Any, rows: NDArray[Any] | None, how: str) -> Preprocessing:
+    def fit(self, data: Any) -> Preprocessing:
+        """Learn layout (levels, missing columns) and statistics from all rows."""
         columns = raw_columns(data, self.columns)
-        columns = columns if rows is None else take(columns, rows)
-        return Preprocessing(tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features))
+        return Preprocessing(tuple(feature.fit(columns[feature.column]) for feature in self.features))
+
+    def refit(self, data: Any, rows: NDArray[Any]) -> Preprocessing:
+        """Learn the statistics from these rows and keep the layout."""
+        columns = take(raw_columns(data, self.columns), rows)
+        return Preprocessing(tuple(feature.refit(columns[feature.column]) for feature in self.features))
 
     def transform(self, data: Any) -> Matrix:
         """The matrix of raw rows (a dataframe or mapping); other columns are ignored."""

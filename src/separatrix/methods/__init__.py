@@ -109,7 +109,6 @@ class Method:
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
         levels: those of `Recipe.level` that it knows.
-        erm_at_zero: λ = 0 is the method `erm`.
         strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
         standardise: whether estimators scale the columns of X first; trees take them as they are.
     """
@@ -127,7 +126,6 @@ class Method:
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
     restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
     levels: tuple[str, ...] = ("draw",)
-    erm_at_zero: bool = False
     strict: str = "high"
     standardise: bool = True
 

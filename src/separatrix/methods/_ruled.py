@@ -59,7 +59,8 @@ class RuledNetworks:
         for lane, (rule, status) in enumerate(zip(self.rules, self.status, strict=True)):
             if status == "ok":
                 drawn = np.flatnonzero(self.lane == lane)
-                laws = [_law(rule, scores[self.members[t]].mean(0), z) for t in drawn]
+                means = [scores[self.members[t]].mean(0) for t in drawn]
+                laws = [np.eye(s.shape[1])[s.argmax(1)] if rule is None else rule.law(s, z) for s in means]
                 q[lane] = np.average(laws, axis=0, weights=self.share[drawn])
         return q
 
@@ -86,10 +87,6 @@ def normalised(q: NDArray[Any]) -> Array:
     """Posteriors in double precision; single-precision rows sum to one only within 1e-7."""
     p = np.asarray(q, dtype=np.float64)
     return p / p.sum(-1, keepdims=True)
-
-
-def _law(rule: Channel | None, score: Array, z: ArrayLike | None) -> Array:
-    return np.eye(score.shape[1])[score.argmax(1)] if rule is None else rule.law(score, z)
 
 
 def _starting(arrays: Mapping[str, NDArray[Any]], head: str) -> dict[str, NDArray[Any]]:

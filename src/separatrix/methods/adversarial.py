@@ -44,5 +44,4 @@ METHOD = Method(
     loss=loss,
     adversary=Adversary(widths, adversary_loss, steps=1, learning_rate=1e-2),
     recipes={"default": PAPER, "paper": PAPER},  # at `TUNED`'s rate the two players circle
-    erm_at_zero=True,
 )

@@ -47,5 +47,4 @@ METHOD = Method(
     },
     grids={"paper": TENTHS, "score": (*DENSE_BELOW, 1.0)},
     levels=("draw", "score"),
-    erm_at_zero=True,
 )

@@ -24,5 +24,4 @@ METHOD = Method(
     trade_offs=(0.0,),
     loss=loss,
     levels=("draw", "score"),  # it has no penalty
-    erm_at_zero=True,
 )

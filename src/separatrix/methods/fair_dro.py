@@ -52,5 +52,4 @@ METHOD = Method(
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,
-    erm_at_zero=True,
 )

@@ -51,5 +51,4 @@ METHOD = Method(
     trade_offs=POWERS_OF_EIGHT,
     loss=loss,
     adversary=Adversary(posterior_and_label, adversary_loss, steps=1, learning_rate=1e-2),
-    erm_at_zero=True,
 )

@@ -40,5 +40,4 @@ METHOD = Method(
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
     adversary=Adversary(posterior_and_label, adversary_loss, steps=1, learning_rate=1e-2),
-    erm_at_zero=True,
 )

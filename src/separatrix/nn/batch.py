@@ -118,7 +118,7 @@ class Batch:
     def violation(self) -> tuple[Term, Tensor]:
         """I(U; Z | Y) of the draw, or of the score in soft bins, and the counts it is read off."""
         shape = (self.bins, self.n_labels, self.n_groups)
-        return penalty_term(self.p, self.cell, shape, self.weight, self.recipe.running, self.memory)[:2]
+        return penalty_term(self.p, self.cell, shape, self.weight, self.recipe.running, self.memory)
 
     def norms(self, terms: Sequence[Term]) -> Tensor:
         """E_i ‖∂_{h_i}‖ + ε of each of T terms, (T, M)."""

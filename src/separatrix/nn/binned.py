@@ -146,7 +146,7 @@ def penalty_term(
     running: float,
     memory: dict[str, Tensor],
     ranks: Ranks | None = None,
-) -> tuple[Term, Tensor, Tensor]:
+) -> tuple[Term, Tensor]:
     """The violation of draws, or of scores in soft bins, by the batch's counts or running ones.
 
     Args:
@@ -159,13 +159,13 @@ def penalty_term(
         ranks: other processes, whose rows count as well.
 
     Returns:
-        The term, the counts it was read off, and the rows of this batch in them (lane 0).
+        The term, and the counts it was read off.
     """
     bins, n_labels, n_groups = shape
     if not bins:
         table = soft_table(p, cell, n_labels * n_groups, weight).unflatten(2, shape[1:])
-        table, rows = running_counts(table, running, memory, ranks)
-        return cmi_term(p, cell, table), table, rows
+        table = running_counts(table, running, memory, ranks)
+        return cmi_term(p, cell, table), table
     scores, cell, each = _by_score(p, cell, weight)
     if ranks is None:
         centres = quantiles(scores, bins, each)
@@ -178,8 +178,8 @@ def penalty_term(
         centres = torch.where(before.isnan(), centres, torch.lerp(centres, before, running))
         memory["centres"] = centres
     soft = SoftBins.from_scores(scores, centres)
-    table, rows = running_counts(_table(soft, cell, shape, each), running, memory, ranks)
-    return _term(p, soft, cell, table), table, rows
+    table = running_counts(_table(soft, cell, shape, each), running, memory, ranks)
+    return _term(p, soft, cell, table), table
 
 
 def _by_score(p: Tensor, cell: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -111,24 +111,18 @@ class Ranks(NamedTuple):
     gather: Callable[[Tensor], Tensor]
 
 
-def running_counts(
-    table: Tensor, running: float, memory: dict[str, Tensor], ranks: Ranks | None = None
-) -> tuple[Tensor, Tensor]:
+def running_counts(table: Tensor, running: float, memory: dict[str, Tensor], ranks: Ranks | None = None) -> Tensor:
     """The counts of a batch with those of other ranks and of earlier steps.
 
     Args:
         table: of the batch, (N, …).
         running: decay of `memory["counts"]`, which is read and replaced if it is not zero.
-
-    Returns:
-        The counts, and the rows of this batch in them (lane 0).
     """
     if ranks is not None:
         ranks.add(table)
-    rows = table[0].sum()
     if running:
         table = memory["counts"] = table + running * memory.get("counts", torch.zeros_like(table))
-    return table, rows
+    return table
 
 
 def log_ratio(table: Tensor) -> Tensor:

@@ -357,7 +357,7 @@ class SeparationLoss(nn.Module):
         memory = {name: getattr(self, name).double() for name in _MEMORY if hasattr(self, name)}
         others = Ranks(distributed.all_reduce, _gather) if rows.ranks > 1 else None
         shape = (self.bins, self.given, self.n_groups)
-        cmi, counts, _ = penalty_term(p, cell, shape, seen, self.running, memory, others)
+        cmi, counts = penalty_term(p, cell, shape, seen, self.running, memory, others)
         if self.training:
             for name, value in memory.items():
                 getattr(self, name).copy_(value.view_as(getattr(self, name)))
