@@ -158,11 +158,6 @@ def certified(
     }
 
 
-def or_none(x: float) -> float | None:
-    """JSON has no NaN."""
-    return None if np.isnan(x) else x
-
-
 def _refuse_degenerate(table: CountTable) -> None:
     """Refuse a table with one group or one label."""
     for what, levels, others in (("group", table.groups, (0, 2)), ("label", table.labels, (1, 2))):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from separatrix.auditing.base import CertifiedAudit, certified, number_notes, or_none
+from separatrix.auditing.base import CertifiedAudit, certified, number_notes
 from separatrix.columns.frames import tidy
-from separatrix.columns.groups import group_name
+from separatrix.columns.groups import group_name, to_plain
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
@@ -240,7 +240,7 @@ class Audit(CertifiedAudit):
         return {
             **self._plain(),
             "predictions": "hard" if self.table.moments is None else "posterior or weighted",
-            **{name: or_none(getattr(self, name)) for name in (*names, "base_dependence")},
+            **to_plain({name: getattr(self, name) for name in (*names, "base_dependence")}),
             "by_label": self.label_columns(),
             "by_group": self.group_columns(),
             "cells": self.cell_columns(),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
+from zipfile import BadZipFile
 
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.io import whole_file, working
@@ -33,7 +34,7 @@ class File:
             Empty where the publisher states none and `check` must do.
         embedded: its name in the package, if it is there.
         url: the publisher's address.
-        check: raises ValueError if the content cannot be right.
+        check: raises ValueError, or what `zipfile` does, if the content cannot be right.
     """
 
     paths: tuple[str, ...]
@@ -109,7 +110,9 @@ def _candidates(file: File) -> list[Path]:
 def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
     try:
         content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if file.check is not None:
+            file.check(content)
+    except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile) as error:
         raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 and digest not in file.sha256:
@@ -119,11 +122,6 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
             f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not {known}. It is "
             f"truncated or changed: delete it and get the original{source}."
         )
-    if file.check is not None:
-        try:
-            file.check(content)
-        except ValueError as error:
-            raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     return Blob(content, origin, digest)
 
 
