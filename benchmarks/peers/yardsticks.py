@@ -21,7 +21,7 @@ from separatrix.core.measures import METRICS, recorded_metrics
 from separatrix.errors import InputError
 from separatrix.frontier.results import CORRECTED, Columns, each_path, held_out_table, means, select, sign
 from separatrix.report.table import Table
-from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise
+from separatrix.statistics.gaps import eo_gap_floor
 
 Array = NDArray[np.float64]
 COST = (1.0, 5.0)  # of a false positive and of a false negative, where a cost is shown
@@ -156,7 +156,8 @@ def reached(path: Columns, plane: str, budget: float) -> Reached | None:
     own = {name: float(path[name][rows].mean()) for name in (*recorded_metrics(), *CORRECTED)}
     used = own[kind.budget]
     if plane == "decisions":
-        corrected = float(gap_less_noise(used, floor_of_gaps(path, rows)))
+        # without what noise adds: squares of independent errors add
+        corrected = float(np.sqrt(max(used**2 - float(floor_of_gaps(path, rows)) ** 2, 0.0)))
     else:
         corrected = own[f"{kind.budget}_corrected"]
     target = own.get(f"{kind.objective}_corrected", np.nan)

@@ -24,7 +24,7 @@ derivation and the simulated failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,13 +140,10 @@ def simulated_failure(
     pooled = (counts.sum(1, keepdims=True) + 1e-9) / np.where(of_label > 0, of_label, 1.0)
     tilt = np.log((counts + 0.5 * pooled) / (rows + 0.5) / pooled)
     law = _at_violation(mass / mass.sum(), pooled, tilt, bound(table))
-    rng, n, failed = np.random.default_rng(random_state), int(table.effective_size), 0
-    for drawn in rng.multinomial(n, law.ravel(), size=draws).reshape(draws, *counts.shape):
-        people = law
-        if composition == "observed":
-            share = law.sum(2, keepdims=True)
-            people = drawn.sum(2, keepdims=True) * law / np.where(share > 0, share, 1.0)
-        truth = float(conditional_mutual_information(people))
+    share, rng, failed = law.sum(2, keepdims=True), np.random.default_rng(random_state), 0
+    for drawn in rng.multinomial(int(table.effective_size), law.ravel(), size=draws).reshape(draws, *counts.shape):
+        observed = drawn.sum(2, keepdims=True) * law / np.where(share > 0, share, 1.0)
+        truth = float(conditional_mutual_information(observed if composition == "observed" else law))
         failed += bound(CountTable.numbered(drawn)) < truth - 1e-12
     return failed / draws
 
@@ -253,8 +250,7 @@ def sample_size(
     labels, groups = whole_number(labels, "labels", 1), whole_number(groups, "groups", 2)
     k = whole_number(labels if predictions is None else predictions, "predictions", 2)
     share = _shares(shares, labels, groups)
-    targets = {"max_violation": max_violation, "max_eo_gap": max_eo_gap}
-    targets |= {"violation": violation, "eo_gap": eo_gap}
+    targets = {"max_violation": max_violation, "max_eo_gap": max_eo_gap, "violation": violation, "eo_gap": eo_gap}
     given = {name: value for name, value in targets.items() if value is not None}
     if len(given) != 1:
         raise InputError(f"Pass one of {', '.join(targets)}, got {', '.join(given) or 'none'}.")
@@ -276,23 +272,19 @@ def sample_size(
         return violation_bound(table, confidence, guarantee=guarantee, composition=composition)
 
     def certified(n: int) -> bool:
-        tables = _drawn(even, n)
         if name == "max_violation" and guarantee == "finite-sample":
             # the quantile of v̂: a χ² law, larger where cells are small
             high = float(gammaincinv(half, power)) / half
-            tables = [_typical(even, n, noise(CountTable.numbered(n * even)).null_bias * high)]
+            return bound(_typical(even, n, noise(CountTable.numbered(n * even)).null_bias * high)) <= target
+        drawn = np.random.default_rng(0).multinomial(n, even.ravel(), _DRAWS)  # the same ones at every call
+        tables = (CountTable.numbered(counts.reshape(even.shape)) for counts in drawn)
         return float(np.quantile([bound(table) for table in tables], power)) <= target
 
-    enough = certified if name.startswith("max") else detected
-    return _smallest(enough, f"{name}={target:g}")
-
-
-def _smallest(enough: Callable[[int], bool], what: str) -> int:
-    high = 16
+    enough, high = certified if name.startswith("max") else detected, 16
     while not enough(high):
         high *= 2
         if high > _MOST_ROWS:
-            raise InputError(f"{what} takes more than {_MOST_ROWS:,} rows: ask for less.")
+            raise InputError(f"{name}={target:g} takes more than {_MOST_ROWS:,} rows: ask for less.")
     low = high // 2
     while high - low > max(0.005 * high, 1):
         middle = (low + high) // 2
@@ -318,20 +310,13 @@ def _typical(even: Array, n: int, violation: float) -> CountTable:
     return CountTable.numbered(n * _at_violation(mass, np.ones(1), tilt, violation))
 
 
-def _drawn(even: Array, n: int) -> list[CountTable]:
-    """Tables of n rows with even predictions, the same ones at every call."""
-    drawn = np.random.default_rng(0).multinomial(n, even.ravel(), _DRAWS)
-    return [CountTable.numbered(counts.reshape(even.shape)) for counts in drawn]
-
-
 def _of_gap(share: Array, k: int, gap: float) -> float:
     """v of a law in which two groups are apart by the gap in each label."""
     rates = np.full((*share.shape, k), 1.0 / k)
     half = k // 2
-    lower = np.r_[np.full(half, -1.0 / half), np.full(k - half, 1.0 / (k - half))]
+    lower = np.repeat([-1.0 / half, 1.0 / (k - half)], [half, k - half])
     # the groups with the largest and the smallest share: rarely the easiest pair
     first, second = int(share.sum(0).argmax()), int(share.sum(0).argmin())
-    second = second if second != first else share.shape[1] - 1
-    for z, side in ((first, 0.5), (second, -0.5)):
+    for z, side in ((first, 0.5), (second if second != first else -1, -0.5)):
         rates[:, z] = np.clip(rates[:, z] + side * gap * lower, 0.0, 1.0)
     return float(conditional_mutual_information(share[:, :, None] * rates))

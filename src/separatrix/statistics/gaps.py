@@ -9,8 +9,9 @@ estimate leaves it out, and the bound lets it be anything from 0 to 1.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from separatrix.core.counts import CountTable
@@ -63,14 +64,14 @@ def eo_gap_bound(
     seen = counts.sum(2) > 0
     labels = int(seen.any(1).sum())
     rates = conditional_rates(counts)
-    if counts.shape[2] == 2:
-        distance = rates[:, :, None, 1] - rates[:, None, :, 1]
-    else:
-        distance = _distances(rates)
     unseen = unseen_cells(counts, groups)
-    if unseen.any():
-        distance = _with_unseen(distance, rates, unseen)
-        above, below = np.where(unseen, 0.0, above), np.where(unseen, 0.0, below)
+    if counts.shape[2] == 2:  # an unseen rate is 0 or 1
+        high, low = (np.where(unseen, end, rates[..., 1]) for end in (1.0, 0.0))
+        distance = high[:, :, None] - low[:, None]
+    else:  # total variation; all unseen rows may get what the other group never does
+        distance = np.stack([0.5 * np.abs(rates - rates[:, [z]]).sum(-1) for z in range(rates.shape[1])], 2)
+        distance = np.where(unseen[:, :, None] | unseen[:, None], 1.0, distance)
+    above, below = np.where(unseen, 0.0, above), np.where(unseen, 0.0, below)
     there = seen | unseen
     pairs = there[:, :, None] & there[:, None] & ~np.eye(seen.shape[1], dtype=bool)
     alone = ~pairs.any((1, 2))  # a label without rows, or a single group: nothing to compare
@@ -121,23 +122,6 @@ def eo_gap_floor(table: CountTable, random_state: int = 0) -> float:
     return float(_mean_gap(table, random_state, shuffled=True).mean())
 
 
-def gap_less_noise(gap: ArrayLike, floor: ArrayLike) -> Array:
-    r"""A mean gap without what noise adds to it: :math:`\sqrt{\max(g^2 - f^2, 0)}`.
-
-    Squares of independent errors add. For two groups this is at most a sixth of the error of a
-    fold's difference of rates too low, and right at 0 and far from it.
-
-    Args:
-        gap: mean over some tables, such as folds.
-        floor: mean of `eo_gap_floor` of the same tables.
-
-    >>> float(gap_less_noise(0.05, 0.03).round(3)), float(gap_less_noise(0.02, 0.03))
-    (0.04, 0.0)
-    """
-    g, f = (np.asarray(x, dtype=np.float64) for x in (gap, floor))
-    return np.asarray(np.sqrt(np.maximum(g**2 - f**2, 0.0)))
-
-
 def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Array, Array]:
     """Squared half-widths of each rate (y, z), as the farther group and as the nearer one."""
     counts, mass = table.counts, table.counts.sum(2)
@@ -145,15 +129,13 @@ def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Ar
     effective = np.where(seen, table.effective_rows, 1.0)
     error = 1.0 - confidence
     if guarantee == "large-sample":
-        z = max(float(ndtri(confidence)), 0.0)
-        if counts.shape[2] == 2 and table.moments is None:
+        two = counts.shape[2] == 2
+        if two and table.moments is None:
             n, k = np.where(seen, mass, 1.0), counts[:, :, 1]
             low, high = clopper_pearson(k, n, error)
             return np.maximum(high - k / n, 0.0) ** 2, np.maximum(k / n - low, 0.0) ** 2
-        variance = np.full(mass.shape, 0.25)
-        if counts.shape[2] == 2 and table.moments is not None:
-            variance = _spread(table)[..., 1, 1]
-        return (z**2 * variance / effective,) * 2
+        variance = _spread(table)[..., 1, 1] if two else 0.25
+        return (max(float(ndtri(confidence)), 0.0) ** 2 * variance / effective,) * 2
     cells = 2 * int(seen.any(1).sum())  # of one tuple
     above, below = np.full((2, *mass.shape), 0.25)
     share = 0.0
@@ -161,8 +143,7 @@ def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Ar
         share = _LIMITS_SHARE
         low, high = rate_intervals(table, 1.0 - share * error / cells, simultaneous=False)
         low, high = np.nan_to_num(low[..., 1]), np.nan_to_num(high[..., 1], nan=1.0)
-        above = _proxy(low, high)
-        below = _proxy(1.0 - high, 1.0 - low)
+        above, below = _proxy(low, high), _proxy(1.0 - high, 1.0 - low)
     scale = -2.0 * np.log((1.0 - share) * error) / effective
     return scale * above, scale * below
 
@@ -181,17 +162,15 @@ def _proxy(low: Array, high: Array) -> Array:
 
 def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
     """Draws of the gap: of shuffled groups, or of the noise of the rates."""
-    counts = table.counts
-    rng = np.random.default_rng(random_state)
-    draws = int(np.clip(_CELLS // counts.size, 50, _DRAWS))
+    rng, draws = np.random.default_rng(random_state), int(np.clip(_CELLS // table.counts.size, 50, _DRAWS))
     total = np.zeros(draws)
-    for y in range(counts.shape[0]):
-        seen, used = counts[y].sum(1) > 0, counts[y].sum(0) > 0
+    for y, counts in enumerate(table.counts):
+        seen, used = counts.sum(1) > 0, counts.sum(0) > 0
         if len(used) == 2 and not shuffled:
             used[:] = True  # a rate of 0 or 1 is uncertain too
         if seen.sum() < 2 or used.sum() < 2:
             continue
-        cells = counts[y][np.ix_(seen, used)]
+        cells = counts[np.ix_(seen, used)]
         if table.moments is not None:
             moments = table.moments[y][np.ix_(seen, used, used)]
             total += _widest(_normal_rates(cells, moments, draws, rng, shuffled))
@@ -200,7 +179,7 @@ def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
             total += _widest(drawn / drawn.sum(-1, keepdims=True))
         else:
             total += _widest_noise(cells, draws, rng)
-    return total / (counts.sum((1, 2)) > 0).sum()
+    return total / (table.counts.sum((1, 2)) > 0).sum()
 
 
 def _widest_noise(counts: Array, draws: int, rng: np.random.Generator) -> Array:
@@ -231,35 +210,22 @@ def unseen_cells(counts: Array, groups: Mask | None = None) -> Mask:
     return ~seen & seen.any(1, keepdims=True) & (seen.any(0) if groups is None else groups)
 
 
-def _with_unseen(distance: Array, rates: Array, unseen: Mask) -> Array:
-    """The largest distance that an unseen rate can have from each of the others: it is 0 or 1."""
-    if rates.shape[2] > 2:  # all its rows may get what the other group never does
-        return np.where(unseen[:, :, None] | unseen[:, None], 1.0, distance)
-    high, low = (np.where(unseen, end, rates[..., 1]) for end in (1.0, 0.0))
-    return high[:, :, None] - low[:, None]
-
-
 def _widest(rates: Array) -> Array:
     """Largest total variation between two groups of each draw; array (draws, z, u)."""
     if rates.shape[2] == 2:
         return np.ptp(rates[..., 1], axis=1)
-    largest = np.zeros(len(rates))
-    for apart in range(1, rates.shape[1]):
-        distance = 0.5 * np.abs(rates[:, apart:] - rates[:, :-apart]).sum(-1)
-        largest = np.maximum(largest, distance.max(1))
-    return largest
+    apart = (np.abs(rates[:, k:] - rates[:, :-k]).sum(-1).max(1) for k in range(1, rates.shape[1]))
+    return 0.5 * reduce(np.maximum, apart, np.zeros(len(rates)))
 
 
 def _normal_rates(counts: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool) -> Array:
     """Normal draws of the group means of posteriors, less what they are centred on."""
-    mass = counts.sum(1)
+    mass, k = counts.sum(1), counts.shape[1]
     effective = effective_rows(mass, moments.sum((1, 2)))
     if shuffled:  # every group has the label's covariance
         covariance = _covariance(counts.sum(0), moments.sum(0))[None].repeat(len(counts), 0)
-    else:
+    else:  # and one more row of variance 1/4: a single row does not show that the others are like it
         covariance = np.stack(list(map(_covariance, counts, moments)))
-        # one more row of variance 1/4: a single row does not show that the others are like it
-        k = counts.shape[1]
         covariance += (np.eye(k) - 1.0 / k) / (2.0 * effective[:, None, None])
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
@@ -284,13 +250,4 @@ def _spread(table: CountTable) -> Array:
     for y, z in np.argwhere(table.weight_squares > 0):
         n = rows[y, z]
         out[y, z] = _covariance(table.counts[y, z], table.moments[y, z]) * n / max(n - 1.0, 0.5)
-    return out
-
-
-def _distances(rates: Array) -> Array:
-    """Total variation between all pairs of groups, (y, z, z)."""
-    groups = rates.shape[1]
-    out = np.zeros((rates.shape[0], groups, groups))
-    for z in range(groups):
-        out[:, z] = 0.5 * np.abs(rates - rates[:, z : z + 1]).sum(-1)
     return out
