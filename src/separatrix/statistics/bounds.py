@@ -124,7 +124,7 @@ def _best_reference(low: Array, high: Array, share: Array) -> Array:
         worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)
         return np.asarray((weight * worst).sum(1) > q * total)  # derivative Σ w (1 − p/q) below 0
 
-    ones = np.ones(total.shape[:1] + low.shape[2:])
+    ones = np.ones_like(low[:, 0])
     return bisect(falling, 1e-300 * ones, ones)[1]
 
 
@@ -272,10 +272,9 @@ def auroc_interval(table: ScoreTable, confidence: float = 0.95) -> tuple[float, 
     below, above = midpoints(down) / down.sum(), 1.0 - midpoints(up) / up.sum()
     area = float((up * below).sum() / up.sum())
     variance, rows = 0.0, []
-    for entries, place, mass in ((positive, below, up), (~positive, above, down)):
-        square = squares[entries]
-        variance += float((square * (place[table.atom[entries]] - area) ** 2).sum()) / mass.sum() ** 2
-        rows.append(float(effective_rows(mass.sum(), square.sum())))
+    for entries, place, total in ((positive, below, up.sum()), (~positive, above, down.sum())):
+        variance += float((squares[entries] * (place[table.atom[entries]] - area) ** 2).sum()) / total**2
+        rows.append(float(effective_rows(total, squares[entries].sum())))
     tail = 0.5 * (1.0 - confidence)
     if not 0.0 < area < 1.0 or variance <= 0.0:
         edge = tail ** (1.0 / max(min(rows), 1.0))

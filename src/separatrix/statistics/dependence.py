@@ -69,11 +69,8 @@ def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95
     view = criterion.table(table)
     error = inference.noise(view)
     if _shared(table, criterion):
-        error = replace(
-            error,
-            variance=_variance(table, view, criterion),
-            freedom=error.freedom / int((view.counts.sum((1, 2)) > 0).sum()),
-        )
+        freedom = error.freedom / int((view.counts.sum((1, 2)) > 0).sum())
+        error = replace(error, variance=_variance(table, view, criterion), freedom=freedom)
     groups = table.counts.sum((0, 2)) > 0
     return Dependence(
         value=error.violation,
@@ -93,23 +90,19 @@ def dependences(table: CountTable, confidence: float = 0.95, random_state: int =
 
     Equal opportunity is about the second of two labels.
     """
-    others = [c for name, c in CRITERIA.items() if name != "separation"]
-    if len(table.labels) != 2 or table.counts[-1].sum() <= 0:
-        others = [c for c in others if c.name != "equal_opportunity"]
-    return {c.name: dependence(table, c, confidence, random_state)
-            for c in (*others, BASE_DEPENDENCE)}  # fmt: skip
+    second = len(table.labels) == 2 and table.counts[-1].sum() > 0
+    left_out = ("separation",) if second else ("separation", "equal_opportunity")
+    measured = [c for name, c in CRITERIA.items() if name not in left_out] + [BASE_DEPENDENCE]
+    return {c.name: dependence(table, c, confidence, random_state) for c in measured}
 
 
 def mean_gap(several: Sequence[Gap]) -> Gap:
     """The mean of gaps of different rows; the means of the ends are on the wide side."""
-    ends = [gap.interval for gap in several if gap.interval is not None]
-    interval = None
-    if len(ends) == len(several):
-        low, high = np.mean(ends, axis=0).tolist()
-        interval = low, high
-    floor = float(np.mean([gap.floor for gap in several]))
     values = [gap.value for gap in several if gap.value is not None]
-    return Gap(float(np.mean(values)) if len(values) == len(several) else None, floor, interval)
+    ends = [gap.interval for gap in several if gap.interval is not None]
+    value = float(np.mean(values)) if len(values) == len(several) else None
+    interval = tuple(np.mean(ends, axis=0).tolist()) if len(ends) == len(several) else None
+    return Gap(value, float(np.mean([gap.floor for gap in several])), interval)
 
 
 def _views(table: CountTable, view: CountTable, criterion: Criterion) -> list[tuple[str, CountTable, bool]]:

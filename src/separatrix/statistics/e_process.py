@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, polygamma, rel_entr, xlogy
 
 from separatrix.core.information import conditional_mutual_information, law
-from separatrix.core.numerics import Array, Index, Mask, bisect
+from separatrix.core.numerics import Array, Index, Mask, bisect, quotient
 from separatrix.errors import InputError
 
 _TIMES = (10.0, 4.0, 2.0)  # multiples of the budget that the bets are made for
@@ -219,8 +219,7 @@ class ViolationEvidence(NamedTuple):
         """
         mass = tables.sum(-1, keepdims=True)
         p = _shrunk(tables, max(self.budget, _LEAST))
-        observed = tables / np.where(mass > 0, mass, 1.0)
-        ceiling = (mass * rel_entr(observed, p)).sum((1, 2, 3))
+        ceiling = (mass * rel_entr(quotient(tables, mass), p)).sum((1, 2, 3))
         open_ = np.flatnonzero(ceiling >= needed)
         if len(open_):
             shares, mixture = self.bets.shares, self.bets.log_mixture
@@ -260,8 +259,7 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
         Two arrays (…, y, z, u); [0, 1] in cells without rows.
     """
     n = np.asarray(counts, dtype=np.float64)
-    mass = n.sum(-1, keepdims=True)
-    free = 1 if n.shape[-1] == 2 else n.shape[-1]
+    mass, free = n.sum(-1, keepdims=True), 1 if n.shape[-1] == 2 else n.shape[-1]
     error = 1.0 - np.asarray(confidence)[..., None, None, None]
     limit = np.log(n.shape[-3] * n.shape[-2] * free / error)
     rest = mass - n
@@ -272,7 +270,7 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
     def inside(p: Array) -> Mask:
         return np.asarray(mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) <= limit)
 
-    centre = np.where(mass > 0, n / np.where(mass > 0, mass, 1.0), 0.5)
+    centre = np.where(mass > 0, quotient(n, mass), 0.5)
     low, high = (bisect(inside, centre, np.full_like(centre, end), 50)[1] for end in (0.0, 1.0))
     return low, high
 
@@ -368,9 +366,8 @@ def _lagrangian(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tu
 
 def _mean(mass: Array, p: Array) -> Array:
     """P(u | y) of rates p, of the right shape; the mean of the rates for a label without rows."""
-    of_label = mass.sum(1, keepdims=True)
-    weighted = (mass * p).sum(1, keepdims=True) / np.where(of_label > 0, of_label, 1.0)
-    return np.where(of_label > 0, weighted, p.mean(1, keepdims=True))
+    of_label = mass.sum(-2, keepdims=True)
+    return np.where(of_label > 0, quotient((mass * p).sum(-2, keepdims=True), of_label), p.mean(-2, keepdims=True))
 
 
 def _shrunk(tables: Array, budget: float) -> Array:
@@ -378,8 +375,7 @@ def _shrunk(tables: Array, budget: float) -> Array:
     mass = tables.sum(-1, keepdims=True)
     smooth = tables + 1e-3
     observed = smooth / smooth.sum(-1, keepdims=True)
-    pooled = np.stack([_mean(m, p) for m, p in zip(mass, observed, strict=True)])
-    away, p = np.ones(len(tables)), observed
+    pooled, away, p = _mean(mass, observed), np.ones(len(tables)), observed
     for _ in range(20):
         v = conditional_mutual_information(mass * p)
         beyond = v > budget

@@ -164,7 +164,24 @@ def rate(observed: float, epsilon: float, n: float, known: Limits, reference: fl
         phi = ratio(np.full_like(_PRICES, c), _PRICES)
         mu = (1.0 - (1.0 - np.minimum(phi * tau, 1.0)) ** (1.0 + _PRICES)) / tau
         return float((mu * epsilon - _PRICES * observed).max())
-    return _population_rate(observed, epsilon, n, known, reference, (c, least, tau))
+    # the mean over the compositions that may be seen
+    alpha = 1.0 / (1.0 + _PRICES)
+    base = 1.0 - (1.0 - alpha) * tau
+    usable = base > 1e-3
+    # the best reference is below P(u | y) by this factor at most
+    lower = np.where(usable, base, 1.0) ** (1.0 + _PRICES)
+    usable &= lower > 1e-6
+    lower = np.where(usable, lower, 1.0)
+    c_most, level = c / lower, epsilon * (1.0 + 0.5 * _PRICES**2 * tau / lower)
+    k = np.minimum(np.log(c_most), level / max(float(known.cell.min()), 1e-300))
+    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * ratio(c_most, _PRICES) * k) / k
+    # the pooled rates at the composition seen differ from those of the population
+    bound = spread(least, c_most, _PRICES)
+    variance = bound * level / max(float(known.label.min()), 1e-12)
+    step = np.sqrt(bound * k / max(float(known.rows.min()), 1e-12)) * reference / 3.0
+    away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
+    rest = curvature(c_most**alpha, _PRICES) * away**2 / n
+    return float(np.where(usable, gain - _PRICES * observed - rest, -np.inf).max())
 
 
 def limits(table: CountTable, error: float | None, composition: str = "observed") -> Limits:
@@ -185,9 +202,8 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
     rows = of_label * scale
     if error is not None:
         population = composition == "population"
-        m = counts.shape[0] * (counts.shape[2] + 2 * population)
-        m += 2 * population * int((mass > 0).sum())
-        budget = float(np.log(max(int(m), 1) / error))
+        m = len(counts) * (counts.shape[2] + 2 * population) + 2 * population * int((mass > 0).sum())
+        budget = float(np.log(max(m, 1) / error))
         rate_ = chernoff_end(rate_, budget / rows, 0.0)
         if population:
             of_all = np.full_like(label, budget / (total * scale))
@@ -216,30 +232,6 @@ def ratio(c: Array, prices: Array) -> Array:
     """φ(c) for each λ; it falls with c."""
     alpha = 1.0 / (1.0 + prices)
     return (alpha * c + 1.0 - alpha - c**alpha) / (xlogy(c, c) - c + 1.0)
-
-
-def _population_rate(
-    observed: float, epsilon: float, n: float, known: Limits, reference: float, extremes: tuple[float, float, float]
-) -> float:
-    """`rate` for the population's composition: the mean over the compositions that may be seen."""
-    c, least, tau = extremes
-    alpha = 1.0 / (1.0 + _PRICES)
-    base = 1.0 - (1.0 - alpha) * tau
-    usable = base > 1e-3
-    # the best reference is below P(u | y) by this factor at most
-    lower = np.where(usable, base, 1.0) ** (1.0 + _PRICES)
-    usable &= lower > 1e-6
-    lower = np.where(usable, lower, 1.0)
-    c_most, level = c / lower, epsilon * (1.0 + 0.5 * _PRICES**2 * tau / lower)
-    k = np.minimum(np.log(c_most), level / max(float(known.cell.min()), 1e-300))
-    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * ratio(c_most, _PRICES) * k) / k
-    # the pooled rates at the composition seen differ from those of the population
-    bound = spread(least, c_most, _PRICES)
-    variance = bound * level / max(float(known.label.min()), 1e-12)
-    step = np.sqrt(bound * k / max(float(known.rows.min()), 1e-12)) * reference / 3.0
-    away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
-    rest = curvature(c_most**alpha, _PRICES) * away**2 / n
-    return float(np.where(usable, gain - _PRICES * observed - rest, -np.inf).max())
 
 
 def curvature(most: Array, prices: Array) -> Array:

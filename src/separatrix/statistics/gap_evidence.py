@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from separatrix.core.information import gaps_by_label
-from separatrix.core.numerics import Array, Mask, bisect
+from separatrix.core.numerics import Array, Mask, bisect, quotient
 from separatrix.statistics.e_process import rate_sequences
 
 GAPS = {
@@ -117,13 +117,10 @@ class GapEvidence:
         log_e = np.empty((len(tables), len(self.weights)))
         for s in range(len(tables)):
             move = self.contrasts * noise[s]
-            beyond = self.contrasts @ rates[s] - self.allowed
-            most = (self.contrasts * move).sum(1)
-            step = np.maximum(beyond, 0.0) / np.where(most > 0, most, 1.0)
-            p = rates[s] - step[:, None] * move
+            beyond = np.maximum(self.contrasts @ rates[s] - self.allowed, 0.0)
+            p = rates[s] - quotient(beyond, (self.contrasts * move).sum(1))[:, None] * move
             inside = (((p >= low[s]) & (p <= high[s])) | (self.contrasts == 0)).all(1)
-            log_m = self._log_m(rows[s], positive[s], np.clip(p, 0.0, 1.0))
-            log_e[s] = np.where(inside, log_m, np.inf)
+            log_e[s] = np.where(inside, self._log_m(rows[s], positive[s], np.clip(p, 0.0, 1.0)), np.inf)
         return np.asarray(logsumexp(log_e + self.weights, axis=1) + np.log1p(-_INTERVALS))
 
     def log_e(self, counts: ArrayLike, needed: float, exact: bool = True) -> float:
@@ -172,41 +169,30 @@ class GapEvidence:
 def _contrasts(share: Array, predictions: int) -> tuple[Array, Array]:
     """Contrasts (k, y, z, u) and their weights (k,), for shares (y, z) of the reference."""
     labels, groups = share.shape
-    pairs = list(combinations(range(groups), 2))
+    rest, pairs = groups if groups > 2 else 0, list(combinations(np.eye(groups), 2))
     pairs = pairs if len(pairs) <= _PAIRS else []
-    rest = groups if groups > 2 else 0
-    base = np.zeros((rest + len(pairs), labels, groups))
-    for a in range(rest):
-        others = share.copy()
-        others[:, a] = 0.0
-        base[a] = -others / others.sum(1, keepdims=True)
-        base[a, :, a] = 1.0
-    for k, (a, c) in enumerate(pairs, rest):
-        base[k, :, a], base[k, :, c] = 1.0, -1.0
+    base = [np.broadcast_to(a - c, share.shape) for a, c in pairs]
+    for member in np.eye(groups)[:rest][::-1]:
+        others = share * (1.0 - member)
+        base.insert(0, member - others / others.sum(1, keepdims=True))
     half = 0.5 if rest and pairs else 1.0
     each = np.r_[[half / max(rest, 1)] * rest, [half / max(len(pairs), 1)] * len(pairs)]
     signs, shares = zip(*_signs(labels, predictions), strict=True)  # (y, u) each
-    contrasts = np.concatenate([base[..., None] * sign[None, :, None, :] for sign in signs])
+    contrasts = np.concatenate([np.array(base)[..., None] * sign[None, :, None, :] for sign in signs])
     return contrasts, np.concatenate([share * each for share in shares])
 
 
 def _signs(labels: int, predictions: int) -> list[tuple[Array, float]]:
     """Which rates a contrast is of: signs (y, u), at most one prediction of each label."""
     alone = 1.0 if labels == 1 else _ALONE
-    weighted = []
-    for y, u, sign in product(range(labels), range(predictions), (1.0, -1.0)):
-        signs = np.zeros((labels, predictions))
-        signs[y, u] = sign
-        weighted.append((signs, alone / (2 * labels * predictions)))
-    if labels == 1:
-        return weighted
+    each = np.eye(labels * predictions).reshape(-1, labels, predictions)
+    weighted = [(sign * rate, alone / (2 * len(each))) for rate in each for sign in (1.0, -1.0)]
     if labels == 2 and predictions == 1:
         for a, c in product((1.0, -1.0), repeat=2):
             share = _ALIKE if a == c else 1.0 - _ALIKE
             weighted.append((np.array([[a], [c]]), (1.0 - alone) * share / 2))
-        return weighted
-    for sign in (1.0, -1.0):  # a group's own label is recognised more often, or less
-        weighted.append((sign * np.eye(labels, predictions), (1.0 - alone) / 2))
+    elif labels > 1:  # a group's own label is recognised more often, or less
+        weighted += [(sign * np.eye(labels, predictions), (1.0 - alone) / 2) for sign in (1.0, -1.0)]
     return weighted
 
 

@@ -102,10 +102,14 @@ class Noise:
             return 0.0, self.ceiling
         level, cautious = 1.0 - confidence, self._cautious()
 
-        def inside(x: float) -> bool:
-            return cautious.tails(x)[1] > self._upper_share(x, level)
+        def upper_share(x: float) -> float:  # of the level: 0 at x = 0, half once x is clear of the noise
+            clear = (2.0 * self.weight * x) ** 2 / self._moments(x)[1]
+            return float(0.5 * level * -np.expm1(-0.5 * clear))
 
-        low = self._lower_end(lambda x: level - self._upper_share(x, level))
+        def inside(x: float) -> bool:
+            return cautious.tails(x)[1] > upper_share(x)
+
+        low = self._lower_end(lambda x: level - upper_share(x))
         start = max(self.corrected, 0.0)
         # the share moves with v: step back inside the interval
         while not inside(start) and start > low:
@@ -168,8 +172,8 @@ class Noise:
 
     def _cautious(self) -> Noise:
         """With the smallest bias, so that an upper end never subtracts too much."""
-        least = min(self.bias, self.null_bias, self.seen_bias)
-        least = max(least, 1e-9 * self.null_bias)  # v̂ varies, so its mean is not zero
+        # v̂ varies, so its mean is not zero
+        least = max(min(self.bias, self.null_bias, self.seen_bias), 1e-9 * self.null_bias)
         return replace(self, bias=least, null_bias=least)
 
     def _lower_end(self, level: Callable[[float], float]) -> float:
@@ -179,11 +183,6 @@ class Noise:
             return self.tails(x)[0] < level(x)
 
         return _last(below, 0.0, self.violation) if below(0.0) else 0.0
-
-    def _upper_share(self, x: float, level: float) -> float:
-        """The level's part for the upper end: 0 at x = 0, half once x is clear of the noise."""
-        clear = (2.0 * self.weight * x) ** 2 / self._moments(x)[1]
-        return float(0.5 * level * -np.expm1(-0.5 * clear))
 
 
 def noise(table: CountTable) -> Noise:
@@ -205,15 +204,15 @@ def noise(table: CountTable) -> Noise:
     else:
         squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
         variance = np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / weights.sum()
-    null_bias, bias = (float(x) for x in _biases(counts, squares, weights, v, counts >= 0))
-    seen_bias = min(float(x) for x in _biases(counts, squares, weights, v, counts > 0))
+    biases = [_biases(counts, squares, weights, v, cells) for cells in (counts >= 0, counts > 0)]
+    (null_bias, bias), seen_biases = np.maximum(biases, 0.0).tolist()
     fitted = fitted_rows(table)
     return Noise(
         violation=float(v),
         ceiling=ceiling(table),
-        bias=max(bias, 0.0),
-        null_bias=max(null_bias, 0.0),
-        seen_bias=max(seen_bias, 0.0),
+        bias=bias,
+        null_bias=null_bias,
+        seen_bias=min(seen_biases),
         freedom=_freedom(table),
         variance=max(float(variance), 0.0),
         weight=table.effective_size,
@@ -310,8 +309,7 @@ def _poisson_excess(mean: Array) -> Array:
     """E[N log N] − λ log λ of a Poisson count: 0 at λ = 0, at most 0.56, ½ + 1/(12 λ) far out."""
     inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), *_poisson_grid())
     far = np.maximum(mean, 50.0)
-    beyond = 0.5 + (1.0 + 1.0 / far) / (12.0 * far)
-    return np.where(mean > 50.0, beyond, np.where(mean > 0, inside, 0.0))
+    return np.where(mean > 50.0, 0.5 + (1.0 + 1.0 / far) / (12.0 * far), np.where(mean > 0, inside, 0.0))
 
 
 @lru_cache(maxsize=1)
@@ -340,8 +338,8 @@ def _freedom(table: CountTable) -> float:
               + \sum_{z \ne z'} \langle A_z, A_{z'} \rangle
     """
     if table.moments is None:
-        groups, used = ((table.counts.sum(axis) > 0).sum(1) for axis in (2, 1))
-        return float((np.maximum(groups - 1, 0) * np.maximum(used - 1, 0)).sum())
+        groups, used = (np.maximum((table.counts.sum(axis) > 0).sum(1) - 1, 0) for axis in (2, 1))
+        return float((groups * used).sum())
     first = second = 0.0
     for counts, moments in zip(table.counts, table.moments, strict=True):
         seen, used = counts.sum(1) > 0, counts.sum(0) > 0
@@ -357,8 +355,7 @@ def _freedom(table: CountTable) -> float:
         left = np.trace(covariance, axis1=1, axis2=2)
         covariance[left <= rounding(table) * np.trace(s, axis1=1, axis2=2)] = 0.0
         a = covariance / np.sqrt(of_label[:, None] * of_label[None, :])
-        flat = a.reshape(len(a), -1)
-        gram = flat @ flat.T
+        gram = a.reshape(len(a), -1) @ a.reshape(len(a), -1).T
         odds = groups.sum() / groups - 1.0
         first += (odds * np.trace(a, axis1=1, axis2=2)).sum()
         second += gram.sum() - np.trace(gram) + (odds**2 * np.diagonal(gram)).sum()
@@ -388,7 +385,7 @@ def paired_change(joint: Array, confidence: float = 0.95) -> tuple[float, tuple[
     n = float(joint.sum())
     margins = joint.sum(3), joint.sum(2)
     first, second = (noise(CountTable.numbered(counts)) for counts in margins)
-    g_a, g_b = (violation_gradient(counts) for counts in margins)
+    g_a, g_b = map(violation_gradient, margins)
     d = g_a[:, :, :, None] - g_b[:, :, None, :] - (first.violation - second.violation)
     linear = float((joint / n * d**2).sum())
     pooled = joint.sum(1)

@@ -21,7 +21,7 @@ from separatrix.core.conditional_cmi import block_parts
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.numerics import Array, Index, midpoints
+from separatrix.core.numerics import Array, Index, midpoints, rows_by_code
 from separatrix.statistics import inference
 
 _PARTS = 4  # stretches of a block: what changes inside a block is seen between them
@@ -157,15 +157,11 @@ class RankTable:
         over b of Tᵀ Cov⁻¹ T is χ² for large bands (the generalised Cochran–Mantel–Haenszel test).
         With weights, those of a group take the place of its rows.
         """
-        stretch = np.unique(self.block * _PARTS + self._stretch, return_inverse=True)[1]
-        of_stretch = np.zeros(_levels(stretch), dtype=np.intp)
-        of_stretch[stretch] = self.band
+        _, first, stretch = np.unique(self.block * _PARTS + self._stretch, return_index=True, return_inverse=True)
         counts = self._count(stretch, self.counted, self.shape.groups, self._bins(self.rank, self.shape.ranks))
-        statistic, freedom = 0.0, 0
-        for b in range(_levels(self.band)):
-            of_band = of_stretch == b
-            squares, freed = _shuffled_form(counts.counts[of_band], counts.weight_squares[of_band])
-            statistic, freedom = statistic + squares, freedom + freed
+        bands = rows_by_code(self.band[first], _levels(self.band))
+        forms = [_shuffled_form(counts.counts[of_band], counts.weight_squares[of_band]) for of_band in bands]
+        statistic, freedom = map(sum, zip(*forms, strict=True))
         return float(chdtrc(freedom, statistic)) if freedom else 1.0
 
     @cached_property
@@ -175,8 +171,7 @@ class RankTable:
     @staticmethod
     def _bins(values: Index | Array, k: int) -> Index:
         """The bins of ranks; codes are their own."""
-        ranks = values.dtype.kind == "f"
-        return np.asarray(values * k if ranks else values).astype(np.intp)
+        return np.asarray(values * k if values.dtype.kind == "f" else values).astype(np.intp)
 
     def _ranks_inside(self, ranks: Index | Array, line: bool) -> float:
         """I(ranks; Y | C), from the ranks in a few bins in the stretches of the blocks."""
@@ -192,13 +187,10 @@ class RankTable:
         return dependence if abs(dependence) > 1e-15 else 0.0
 
     def _count(self, label: Index, group: Index, groups: int, value: Index) -> CountTable:
-        shape = _levels(label), groups, _levels(value)
-        codes = [label, group, value]
-        counts, moments = crosstab(codes, shape, self.weight), None
-        if self.weight is not None:
-            moments = diagonal(crosstab(codes, shape, self.weight**2))
+        shape, codes = (_levels(label), groups, _levels(value)), [label, group, value]
+        moments = None if self.weight is None else diagonal(crosstab(codes, shape, self.weight**2))
         labels, names, values = (tuple(range(k)) for k in shape)
-        return CountTable(counts, labels, names, values, len(self.y), moments)
+        return CountTable(crosstab(codes, shape, self.weight), labels, names, values, len(self.y), moments)
 
 
 def _shuffled_form(counts: Array, squares: Array) -> tuple[float, int]:

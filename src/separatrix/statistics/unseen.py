@@ -127,11 +127,12 @@ def unseen(
     promises = {}
     for name, measure in measures.items():
         with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
-            if not _grows(name):
+            entry = METRICS.get(name)  # noise adds to an information, and to a distance between groups
+            if entry is None or not (entry.nats or (entry.criterion and entry.lower_is_better)):
                 promises[name] = _linear(measure(tables), measure(of_folds), cautious=is_score)
                 continue
             if is_score:
-                promises[name] = _of_score(folds, measure, name)
+                promises[name] = _of_score(folds, measure, entry.nats)
                 continue
             seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
         growth = noise.violation(measure) if name == "violation" else float(again.mean()) - seen
@@ -147,16 +148,9 @@ def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
     Args:
         tables, squares: as in `unseen`; the folds are put together.
     """
-    whole = tables.sum(0, keepdims=True), squares.sum(0, keepdims=True)
     measure = IN_BINS["eo_gap"] if tables.shape[-1] > tables.shape[-3] else eo_gap
-    noise = _Noise(*whole, np.random.default_rng(random_state))
+    noise = _Noise(tables.sum(0)[None], squares.sum(0)[None], np.random.default_rng(random_state))
     return float(measure(noise.drawn(0.0)).mean())
-
-
-def _grows(metric: str) -> bool:
-    """Whether noise adds to it: an information, or a distance between groups."""
-    entry = METRICS.get(metric)
-    return entry is not None and (entry.nats or bool(entry.criterion and entry.lower_is_better))
 
 
 class _Noise:
@@ -174,7 +168,9 @@ class _Noise:
         self.covariance: Array | None = None
         if squares.ndim > tables.ndim:
             self.covariance = _covariance(tables, squares)
-            self.disturbance = _correlated(normal, self.covariance)
+            values, vectors = np.linalg.eigh(self.covariance)
+            factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+            self.disturbance = (factor @ np.moveaxis(normal, 0, -1)).transpose(-1, *range(tables.ndim))
         else:
             if tables.shape[-1] == 2:  # one rate, one error
                 normal[..., 0] = -normal[..., 1]
@@ -218,13 +214,6 @@ def _covariance(tables: Array, moments: Array) -> Array:
     return np.asarray((products + mean) / known**2 * (rows > 0))
 
 
-def _correlated(normal: Array, covariance: Array) -> Array:
-    """Draws (draws, ..., u) with these covariances, from independent ones."""
-    values, vectors = np.linalg.eigh(covariance)
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    return np.asarray((factor @ np.moveaxis(normal, 0, -1)).transpose(-1, *range(normal.ndim - 1)))
-
-
 def _fitted(tables: Array, squares: Array) -> float:
     """t: 0 for a procedure with fixed rates, 1 for one that is fitted to make the groups alike."""
     folds = len(tables)
@@ -257,23 +246,22 @@ def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Prom
     unsure = (1.0 - abs(2.0 * fitted - 1.0)) * growth
     error = float(np.hypot(deviations.std(), unsure))
     down, up = _WIDER * np.quantile(deviations, [_TAIL, 1.0 - _TAIL])
-    readings = []
+    ends = [value]
     if fitted < 1.0:  # the population is the rows less their noise
-        readings.append((seen - growth - up, max(seen - growth - down, seen)))
+        ends += [seen - growth - up, seen - growth - down, seen]
     if fitted > 0.0:  # the population is the rows and a noise more
-        readings.append((seen + growth + down, seen + growth + up))
-    low, high = min(low for low, _ in readings), max(high for _, high in readings)
-    return Promise(value, error, float(max(min(low, value), 0.0)), float(max(high, value)))
+        ends += [seen + growth + down, seen + growth + up]
+    return Promise(value, error, max(float(min(ends)), 0.0), float(max(ends)))
 
 
-def _of_score(noise: _Noise, measure: Measure, name: str) -> Promise:
+def _of_score(noise: _Noise, measure: Measure, nats: bool) -> Promise:
     """The mean over folds of a metric that grows with noise, without the noise of the test rows.
 
     The noise is taken off a gap by the curve of what ρ times the groups' differences would show.
     """
     seen, again = measure(noise.tables), measure(noise.drawn(1.0))
     mean = _linear(seen, again, cautious=True)
-    if METRICS[name].nats:
+    if nats:
         value, error = max(mean.value - noise.violation(measure), 0.0), mean.error
     else:
         scale = np.linspace(0.0, 1.0, 9)
