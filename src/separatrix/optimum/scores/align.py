@@ -111,11 +111,9 @@ class AlignedScore(Rule):
     def place(self, scores: ArrayLike, *, sensitive_features: Any) -> Index:
         """The place of each row's level, 0 for the lowest."""
         s = quantity_column(scores, "scores")
-        if len(self.groups):
-            z: Any = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
-        else:
-            z = attribute(sensitive_features, len(s))
-        return self.coded(s, z)
+        if not len(self.groups):
+            return self.coded(s, attribute(sensitive_features, len(s)))
+        return self.coded(s, group_codes(sensitive_features, self.groups, len(s), "sensitive_features"))
 
     def coded(self, scores: Array, z: NDArray[Any]) -> Index:
         """The same for checked columns: z holds codes of the groups, or numbers."""
@@ -153,32 +151,22 @@ def hats(scores: Array, z: NDArray[Any], knots: Array, attribute_knots: Array) -
     >>> hats(np.array([0.5]), np.array([30.0]), knots, np.array([20.0, 40.0])).toarray()
     array([[0.25 , 0.25 , 0.375, 0.125]])
     """
-    maps, width = knots.shape
-    if not len(attribute_knots):
-        sides: list[tuple[NDArray[Any], Array]] = [(np.asarray(z), np.ones(len(z)))]
-    else:
+    sides: list[tuple[NDArray[Any], Any]] = [(np.asarray(z), 1.0)]
+    if len(attribute_knots):
         soft = SoftBins.from_scores(np.asarray(z, dtype=np.float64), attribute_knots)
         sides = [(soft.low, 1.0 - soft.share), (soft.low + 1, soft.share)]
     places, weights = [], []
     for which, share in sides:
-        low, up = _between(scores, which, knots)
-        first = which * width + low
+        # the knot of its own map below each score, and how far the score is to the next one
+        low = sum((scores >= inner[which] for inner in knots[:, 1:-1].T), np.zeros(len(scores), dtype=np.intp))
+        left, right = knots[which, low], knots[which, low + 1]
+        up = np.clip((scores - left) / np.where(right > left, right - left, 1.0), 0.0, 1.0)
+        first = which * knots.shape[1] + low
         places += [first, first + 1]
         weights += [share * (1.0 - up), share * up]
-    n = len(scores)
     data, column = np.stack(weights, axis=1).ravel(), np.stack(places, axis=1).ravel()
-    start = np.arange(n + 1) * len(places)
-    return csr_array((data, column, start), shape=(n, maps * width))
-
-
-def _between(scores: Array, which: NDArray[Any], knots: Array) -> tuple[Index, Array]:
-    """The knot of its own map below each score, and how far the score is to the next one."""
-    low = np.zeros(len(scores), dtype=np.intp)
-    for inner in knots[:, 1:-1].T:
-        low += scores >= inner[which]
-    left, right = knots[which, low], knots[which, low + 1]
-    gap = np.where(right > left, right - left, 1.0)
-    return low, np.clip((scores - left) / gap, 0.0, 1.0)
+    start = np.arange(len(scores) + 1) * len(places)
+    return csr_array((data, column, start), shape=(len(scores), knots.size))
 
 
 class RisingMaps:
@@ -203,12 +191,10 @@ class RisingMaps:
         self.knots = np.stack([_knots(s, w * member) for member in members.T])
         self.basis = hats(s, z, self.knots, self.attribute_knots)
         self.adjoint = self.basis.T.tocsr()
-        self.mean = float(self.share @ y)
-        self.spread = float(np.sqrt(self.share @ (y - self.mean) ** 2)) or 1.0
-        self.target = (y - self.mean) / self.spread
-        middle = self.share @ s
-        away = s - middle
-        slope = max(float(self.share @ (away * self.target)), 0.0) / (self.share @ away**2 or 1.0)
+        mean, middle = float(self.share @ y), self.share @ s
+        self.spread = float(np.sqrt(self.share @ (y - mean) ** 2)) or 1.0
+        self.target = (y - mean) / self.spread
+        slope = max(float(self.share @ ((s - middle) * self.target)), 0.0) / (self.share @ (s - middle) ** 2 or 1.0)
         self.line = slope * (self.knots - middle)
         self.pull = _PSEUDO / (len(y) * self.knots.shape[1])
         self.n_codes = len(groups) or int(self.codes.max()) + 1
@@ -223,8 +209,7 @@ class RisingMaps:
         values = np.cumsum(steps, axis=1)
         u, off = self.basis @ values.ravel(), values - self.line
         rest = u - self.target
-        value = float(self.share @ rest**2 + self.pull * (off**2).sum())
-        slope = 2.0 * self.share * rest
+        value, slope = float(self.share @ rest**2 + self.pull * (off**2).sum()), 2.0 * self.share * rest
         if penalty:
             v = self.violation(u, bins)
             value, slope = value + penalty * v.value, slope + penalty * v.gradient
@@ -242,8 +227,8 @@ class RisingMaps:
 
         for _ in range(_ROUNDS if penalty else 1):
             bins = self.violation.centres(self.basis @ np.cumsum(steps, axis=1).ravel(), _BINS)
-            start, args = steps.ravel(), (bins[spread_out(bins)],)
-            optimum = minimize(loss, start, args, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            args = (bins[spread_out(bins)],)
+            optimum = minimize(loss, steps.ravel(), args, "L-BFGS-B", True, bounds=bounds, options=options)
             steps = optimum.x.reshape(shape)
         return steps
 
@@ -286,11 +271,10 @@ def _cells(u: Array, weight: Array, levels: int) -> Array:
     edges = centres(u, _CELLS + 1, weight)
     edges = edges[(edges > u.min()) & (edges <= u.max())]
     place, k = np.searchsorted(edges, u, side="right"), len(edges) + 1
-    w = np.append(0.0, np.cumsum(np.bincount(place, weight, k)))
-    m = np.append(0.0, np.cumsum(np.bincount(place, weight * u, k)))
-    mass = w[None] - w[:, None]  # [i, j]: of the cells i … j − 1
+    sums = (np.append(0.0, np.cumsum(np.bincount(place, w, k))) for w in (weight, weight * u))
+    mass, total = (np.subtract.outer(x, x).T for x in sums)  # [i, j]: of the cells i … j − 1
     some = np.triu(mass > 0, 1)
-    gain = np.where(some, (m[None] - m[:, None]) ** 2 / np.where(some, mass, 1.0), -np.inf)
+    gain = np.where(some, total**2 / np.where(some, mass, 1.0), -np.inf)
     return np.asarray(edges[best_partition(gain, min(levels, k))[1:-1] - 1])
 
 
@@ -351,10 +335,9 @@ def align(
     levels = whole_number(levels, "levels", least=2)
     last = PENALTIES[-1] if penalty is None else not_negative(penalty, "penalty")
     if max_violation is not None:
-        asked = not_negative(max_violation, "max_violation")
         folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
         inner = inner_violations(data, levels=levels, cv=folds, random_state=seed)
-        last = least_penalty(asked, inner)
+        last = least_penalty(not_negative(max_violation, "max_violation"), inner)
     # the β below it first: it is approached from the best R²
     return aligned_path(data, [*(beta for beta in PENALTIES if beta < last), last], levels)[-1]
 
@@ -454,18 +437,16 @@ def inner_violations(data: Numeric, *, levels: int, cv: int = 5, random_state: i
     n, rng = len(data.y), np.random.default_rng(random_state)
     if not 2 <= cv <= n:
         raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
-    codes = data.codes
-    n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
+    codes, fold = data.codes, np.empty(n, dtype=np.intp)
     fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
     problems = [RisingMaps(data[fold != k]) for k in range(cv)]
-    tests = [(data[fold == k], codes[fold == k]) for k in range(cv)]
     steps = [problem.start() for problem in problems]
     for penalty in PENALTIES:
         v = []
-        for k, (problem, (test, z)) in enumerate(zip(problems, tests, strict=True)):
-            steps[k] = problem.descend(steps[k], penalty)
-            out = problem.released(steps[k], penalty, levels).coded(test.s, test.z)
-            v.append(rank_violation(test.y, out.astype(np.float64), z, n_codes, test.weight))
+        for k, problem in enumerate(problems):
+            steps[k], test = problem.descend(steps[k], penalty), data[fold == k]
+            out = problem.released(steps[k], penalty, levels).coded(test.s, test.z).astype(np.float64)
+            v.append(rank_violation(test.y, out, codes[fold == k], int(codes.max()) + 1, test.weight))
         yield float(np.mean(v))
 
 
