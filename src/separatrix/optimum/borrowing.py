@@ -137,8 +137,7 @@ def group_curves_borrowing(
     weight, squares = table.sums() if sums is None else sums
     groups = int(z.max()) + 1
     cell = 2 * z + y
-    total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)
-    square = np.bincount(cell, squares, 2 * groups).reshape(groups, 2)
+    total, square = (np.bincount(cell, w, 2 * groups).reshape(groups, 2) for w in (weight, squares))
     rows = effective_rows(total, square)
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
@@ -154,16 +153,14 @@ def group_curves_borrowing(
             borrowed[:, label] = _pseudo_rows(aligned[members], z[members], weight[members], rows[:, label])
     borrowed = np.where(whole[:, None], borrowed, 0.0)
     atoms = [weighted_quantiles(aligned[y == k], weight[y == k], _MIDDLES) for k in range(2)]
-    curves = []
-    ends = np.searchsorted(z, np.arange(groups + 1))
+    curves, ends = [], np.searchsorted(z, np.arange(groups + 1))
     for g in range(groups):
         members = slice(ends[g], ends[g + 1])
         s, parts = scores[members], [weight[members] * (y[members] == k) for k in range(2)]
         if borrowed[g].max() > 0:  # the atoms of the pooled curves, shifted to the group's base rate, join its rows
             s = np.concatenate([s, *(1.0 / (1.0 + np.exp(-(a + shift[g]))) for a in atoms)])
             each = borrowed[g] / rows[g] * total[g] / _ATOMS  # pseudo-rows weigh what rows do
-            parts[0] = np.r_[parts[0], np.full(_ATOMS, each[0]), np.zeros(_ATOMS)]
-            parts[1] = np.r_[parts[1], np.zeros(_ATOMS), np.full(_ATOMS, each[1])]
+            parts = [np.r_[part, np.repeat(each * (np.arange(2) == k), _ATOMS)] for k, part in enumerate(parts)]
         curves.append(roc_curve(s, parts[1], parts[0]))
     return GroupCurves(tuple(curves), mass, rows, borrowed)
 

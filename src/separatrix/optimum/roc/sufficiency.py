@@ -186,25 +186,21 @@ def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tu
     Candidates are the polygon's vertices: the corners of the four lines, both ends of the region,
     and the part of the hull between the lines, along which the objective is concave.
     """
-    n, base = len(boxes.a_low), mass[1] / mass.sum()
-    points, fits = [], []
-    for a in (boxes.a_low, boxes.a_high):
-        for b in (boxes.b_low, boxes.b_high):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                share = mass.sum() * (base - b) / (a - b)  # P(U=1, z) where both lines meet
-            inside = (a > b) & (share >= 0) & (share <= mass.sum())
-            share = np.where(inside, share, 0.0)
-            x = np.stack([share * (1.0 - a) / mass[0], share * a / mass[1]], -1)
-            points.append(x)
-            fits.append(inside & (x[:, 1] <= np.interp(x[:, 0], *chain.T) + _SLACK))
-    points += [np.zeros((n, 2)), np.ones((n, 2))]  # nobody, everybody
-    fits += [_between(base, boxes.b_low, boxes.b_high), _between(base, boxes.a_low, boxes.a_high)]
+    base, (a_low, a_high, b_low, b_high) = mass[1] / mass.sum(), boxes
+    a, b = np.stack([a_low, a_low, a_high, a_high], 1), np.stack([b_low, b_high, b_low, b_high], 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = mass.sum() * (base - b) / (a - b)  # P(U=1, z) where both lines meet
+    inside = (a > b) & (share >= 0) & (share <= mass.sum())
+    share = np.where(inside, share, 0.0)
+    x = np.stack([share * (1.0 - a) / mass[0], share * a / mass[1]], -1)
+    met = inside & (x[..., 1] <= np.interp(x[..., 0], *chain.T) + _SLACK)
+    ends = np.broadcast_to([[0.0, 0.0], [1.0, 1.0]], (len(a), 2, 2))  # nobody, everybody
     place, arc = _arc(chain, mass, boxes, int((chain @ direction).argmax()))
-    points.append(points_of(chain, place, np.arange(float(len(chain)))))
-    fits.append(arc)
-    each = np.clip(np.stack(points, 1), 0.0, 1.0)
-    value = np.where(np.stack(fits, 1), each @ direction, -np.inf)
-    best = np.arange(n), value.argmax(1)
+    on_hull = points_of(chain, place, np.arange(float(len(chain))))
+    each = np.clip(np.concatenate([x, ends, on_hull[:, None]], 1), 0.0, 1.0)
+    fits = np.column_stack([met, _between(base, b_low, b_high), _between(base, a_low, a_high), arc])
+    value = np.where(fits, each @ direction, -np.inf)
+    best = np.arange(len(a)), value.argmax(1)
     return each[best], value[best]
 
 
@@ -214,8 +210,7 @@ def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, Mas
     Along the hull both P(Y=1|U=1) and P(Y=1|U=0) fall, so each bound is passed once. The first is
     not defined at the start, the second not at the end.
     """
-    joint, end = chain * mass, float(len(chain) - 1)
-    rest = mass - joint
+    joint, rest, end = chain * mass, mass - chain * mass, float(len(chain) - 1)
     above, below = joint[1:, 1] / joint[1:].sum(1), rest[:-1, 1] / rest[:-1].sum(1)
     high, low = (1.0 + _passes(joint[1:], above, a) for a in (boxes.a_high, boxes.a_low))
     high = np.where(above[0] <= boxes.a_high, 0.0, high)

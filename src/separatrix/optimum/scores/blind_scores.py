@@ -176,11 +176,9 @@ def _calibrated(r: Array, y: Index, weight: Array) -> tuple[Array, Array]:
     order = np.argsort(r, kind="stable")
     r, y, w = r[order], y[order], weight[order]
     cell = np.minimum((np.cumsum(w) / weight.sum() * _CELLS).astype(np.intp), _CELLS - 1)
-    total = np.bincount(cell, w, _CELLS)
-    filled = total > 0
-    total = total[filled]
-    yes = np.bincount(cell, w * y, _CELLS)[filled] / total
-    place = np.bincount(cell, w * r, _CELLS)[filled] / total
+    sums = np.stack([np.bincount(cell, weights, _CELLS) for weights in (w, w * y, w * r)])
+    total, yes, place = sums[:, sums[0] > 0]
+    yes, place = yes / total, place / total
     rising = isotonic_regression(yes, weights=total).x
     first = np.r_[True, np.diff(place) > 0]
     return place[first], np.asarray(rising)[first]

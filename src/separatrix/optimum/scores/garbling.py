@@ -123,13 +123,9 @@ def _entropic(edges: Array, target: Array) -> Array:
         slope = np.concatenate([w @ kernel, (w * rho) @ kernel]) - moments
         if (np.abs(slope) <= _MARGIN_ERROR * np.r_[goal, goal]).all():
             break
-        hessian = np.zeros((2 * m, 2 * m))
-        for a in range(2):
-            for b in range(2):
-                weighted = (w * rho ** (a + b))[:, None] * kernel
-                block = -kernel.T @ weighted
-                block[np.arange(m), np.arange(m)] += weighted.sum(0)
-                hessian[a * m : a * m + m, b * m : b * m + m] = block
+        weighted = [(w * rho**power)[:, None] * kernel for power in range(3)]
+        first, mixed, second = (np.diag(each.sum(0)) - kernel.T @ each for each in weighted)
+        hessian = np.block([[first, mixed], [mixed, second]])
         diagonal = np.arange(2 * m)
         hessian[diagonal, diagonal] *= 1.0 + 1e-12  # all λ, or all μ, may move together
         hessian[diagonal, diagonal] += 1e-14

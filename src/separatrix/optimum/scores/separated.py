@@ -172,11 +172,7 @@ class SeparatedScore(Score):
             scores: array (n,), or posteriors (n, 2).
             sensitive_features: the group of each row; one that was not fitted is an error.
         """
-        members, bins = self._bins(scores, sensitive_features)
-        q = np.empty((len(bins), self.kernels[0].shape[1]))
-        for rows, kernel in zip(members, self.kernels, strict=True):
-            q[rows] = kernel[bins[rows]]
-        return q
+        return np.asarray(np.concatenate(self.kernels)[self._bins(scores, sensitive_features)])
 
     def transform(
         self,
@@ -201,16 +197,13 @@ class SeparatedScore(Score):
 
     def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
         """The level of each row for given coins in [0, 1), array (n,)."""
-        members, bins = self._bins(scores, sensitive_features)
-        place = np.empty(len(bins), dtype=np.intp)
-        for rows, kernel in zip(members, self.kernels, strict=True):
-            m = kernel.shape[1]
-            total = np.cumsum(kernel, axis=1)
-            total /= total[:, -1:]  # exactly one from the last possible level on
-            ladder = (total + 2.0 * np.arange(len(kernel))[:, None]).ravel()  # rising from row to row
-            below_one = np.minimum(coin[rows], 1.0 - 1e-9)  # stays below one when the row's offset is added
-            # the first level whose cumulative probability is above the coin
-            place[rows] = np.searchsorted(ladder, below_one + 2.0 * bins[rows], side="right") - m * bins[rows]
+        kernel, bins = np.concatenate(self.kernels), self._bins(scores, sensitive_features)
+        total = np.cumsum(kernel, axis=1)
+        total /= total[:, -1:]  # exactly one from the last possible level on
+        ladder = (total + 2.0 * np.arange(len(kernel))[:, None]).ravel()  # rising from row to row
+        below_one = np.minimum(coin, 1.0 - 1e-9)  # stays below one when the row's offset is added
+        # the first level whose cumulative probability is above the coin
+        place = np.searchsorted(ladder, below_one + 2.0 * bins, side="right") - kernel.shape[1] * bins
         return np.asarray(self.levels[place])
 
     def threshold(self, cost: Cost) -> SeparatedDecision:
@@ -240,23 +233,18 @@ class SeparatedScore(Score):
         """The inverse of `arrays`; the labels are called 0 and 1."""
         thresholds, kernels = np.asarray(arrays["thresholds"]), np.asarray(arrays["kernels"])
         there = ~np.isnan(kernels[:, :, 0])
-        return cls(
-            (0, 1),
-            groups,
-            tuple(cut[mask] for cut, mask in zip(thresholds, there, strict=True)),
-            tuple(kernel[mask] for kernel, mask in zip(kernels, there, strict=True)),
-            np.asarray(arrays["table"]),
-        )
+        cuts, laws = ([row[bins] for row, bins in zip(rows, there, strict=True)] for rows in (thresholds, kernels))
+        return cls((0, 1), groups, tuple(cuts), tuple(laws), np.asarray(arrays["table"]))
 
-    def _bins(self, scores: ArrayLike, sensitive_features: Any) -> tuple[list[Index], Index]:
-        """The rows of each group, and every row's bin."""
+    def _bins(self, scores: ArrayLike, sensitive_features: Any) -> Index:
+        """The bin of each row, counted through all groups."""
         s = binary_score(scores)
         codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
-        members = [np.flatnonzero(codes == k) for k in range(len(self.groups))]
-        bins = np.empty(len(s), dtype=np.intp)
-        for rows, cut in zip(members, self.thresholds, strict=True):
-            bins[rows] = np.searchsorted(-cut, -s[rows], side="left")
-        return members, bins
+        bins, before = np.empty(len(s), dtype=np.intp), 0
+        for k, cut in enumerate(self.thresholds):
+            bins[codes == k] = before + np.searchsorted(-cut, -s[codes == k], side="left")
+            before += len(cut)
+        return bins
 
     def _repr_html_(self) -> str:
         return preformatted(self)
