@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.special import softmax
 
 from separatrix import limit
 from separatrix.columns.counting import soft_counts
@@ -29,6 +30,16 @@ def rows(n: int, rng: np.random.Generator, labels: int = 2, groups: int = 2) -> 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
+
+
+def channels(p, y, z, shares, groups, *, reference=None, weight=None, **more):
+    """By default shares of the utility of the label with the most p − mean of p."""
+    weight = np.ones(len(p)) if weight is None else weight
+    if reference is None:
+        mean = np.average(p, axis=0, weights=weight)
+        table = soft_counts(y, softmax(512.0 * (p - mean), axis=1), sensitive_features=z, sample_weight=weight)
+        reference = float(mutual_information(table))
+    return noise_aware_channels(p, y, z, weight, shares, reference, groups, **more)
 
 
 def measured(channel: SoftmaxChannel, p: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float, float]:
@@ -57,7 +68,7 @@ def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
     p, y, z = rows(4_000, np.random.default_rng(5), 2, 3)
 
     def apart(shrinkage: float) -> np.ndarray:
-        found = noise_aware_channels(p, y, z, (0.7, 0.1, 0.02), (0, 1, 2), shrinkage=shrinkage)
+        found = channels(p, y, z, (0.7, 0.1, 0.02), (0, 1, 2), shrinkage=shrinkage)
         common = [channel.weight.mean(0) for channel in found]
         return np.array([np.linalg.norm(c.weight - m) / np.linalg.norm(m) for c, m in zip(found, common, strict=True)])
 
@@ -98,7 +109,7 @@ def test_a_rare_label_costs_a_soft_channel_nothing(seed: int) -> None:
     is far from it.
     """
     p, y, z, x, _ = rare(30_000, np.random.default_rng(seed))
-    (channel,) = noise_aware_channels(p, y, z, (0.05,), (0, 1))
+    (channel,) = channels(p, y, z, (0.05,), (0, 1))
     rates = np.stack([np.bincount(x[y == label], minlength=7) / (y == label).sum() for label in (0, 1)])
     spread = sum(np.diag(f) - np.outer(f, f) for f in rates)
 
@@ -117,9 +128,9 @@ def test_a_rare_label_costs_a_soft_channel_nothing(seed: int) -> None:
 @pytest.mark.slow
 def test_a_channel_does_not_depend_on_which_others_are_asked_for() -> None:
     p, y, z = rows(3000, np.random.default_rng(7))
-    together = noise_aware_channels(p, y, z, (0.9, 0.4, 0.1), (0, 1))
+    together = channels(p, y, z, (0.9, 0.4, 0.1), (0, 1))
     for share, one in zip((0.9, 0.4, 0.1), together, strict=True):
-        (alone,) = noise_aware_channels(p, y, z, (share,), (0, 1))
+        (alone,) = channels(p, y, z, (share,), (0, 1))
         assert np.array_equal(alone.weight, one.weight)
         assert np.array_equal(alone.bias, one.bias)
 
@@ -134,15 +145,13 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
     for scale in (0.5, 5.0, 100.0):
         weight, bias = problem.split(problem.start(scale))
         q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, sensitive_features=z)
-        table = soft_counts(y, q, sensitive_features=z, sample_weight=w)
+        table = soft_counts(y, q, sensitive_features=z, weight=w)
         u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
         assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
         mass, rate = table.sum(2, keepdims=True), table / table.sum(2, keepdims=True)
         squares = (
-            soft_counts(y, np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), sensitive_features=z, sample_weight=w)[
-                ..., :1
-            ]
+            soft_counts(y, np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), sensitive_features=z, weight=w)[..., :1]
             / mass
         )
         spread = squares - rate[..., :1] ** 2  # of either label: q and 1 − q vary alike
@@ -153,7 +162,7 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
 def test_no_utility_to_share_is_a_constant() -> None:
     """Scores that say nothing, as of a base that diverged: the limit has no utility at v = 0."""
     _, y, z = rows(400, np.random.default_rng(10))
-    for channel in noise_aware_channels(np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0):
+    for channel in channels(np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0):
         q = channel.predict_proba(np.full((400, 2), 0.5), sensitive_features=z)
         assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
 
@@ -161,8 +170,8 @@ def test_no_utility_to_share_is_a_constant() -> None:
 def test_rows_of_weight_zero_are_no_rows() -> None:
     p, y, z = rows(2000, np.random.default_rng(11))
     w = np.r_[np.ones(1500), np.zeros(500)]
-    (weighted,) = noise_aware_channels(p, y, z, (0.5,), (0, 1), sample_weight=w)
-    (fewer,) = noise_aware_channels(p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), sample_weight=w[:1500])
+    (weighted,) = channels(p, y, z, (0.5,), (0, 1), weight=w)
+    (fewer,) = channels(p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), weight=w[:1500])
     assert weighted.predict_proba(p, sensitive_features=z) == pytest.approx(
         fewer.predict_proba(p, sensitive_features=z), abs=1e-9
     )
@@ -170,7 +179,7 @@ def test_rows_of_weight_zero_are_no_rows() -> None:
 
 def test_saved_and_restored_with_and_without_its_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(9))
-    (channel,) = noise_aware_channels(p, y, z, (0.5,), (0, 1))
+    (channel,) = channels(p, y, z, (0.5,), (0, 1))
     again = SoftmaxChannel.from_arrays((0, 1), channel.arrays())
     assert np.array_equal(again.predict_proba(p, sensitive_features=z), channel.predict_proba(p, sensitive_features=z))
     plain = replace(channel, prior=None)
@@ -203,7 +212,7 @@ def test_an_audit_of_n_rows_sees_v_and_the_sampling_error() -> None:
 def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_needs() -> None:
     p, y, z = rows(6000, np.random.default_rng(2))
     hard = point(np.eye(2)[(p - p.mean(0)).argmax(1)], y, z)
-    much, little = noise_aware_channels(p, y, z, (0.7, 0.3), (0, 1))
+    much, little = channels(p, y, z, (0.7, 0.3), (0, 1))
     v, u = point(much.predict_proba(p, sensitive_features=z), y, z)
     assert u == pytest.approx(0.7 * hard[1], rel=0.03)
     assert v < 0.2 * hard[0]  # the weaker group cannot follow so far without any
@@ -219,7 +228,7 @@ def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned
     for _ in range(40):
         p, y, z = rows(2000, rng)
         best = limit(y, p, sensitive_features=z, points=2)
-        (softer,) = noise_aware_channels(p, y, z, (0.7,), (0, 1), reference=float(best.utility[0]))
+        (softer,) = channels(p, y, z, (0.7,), (0, 1), reference=float(best.utility[0]))
         _, v, error = measured(softer, p, y, z)
         expected.append(v + error)
         fresh, y2, z2 = rows(2000, rng)
@@ -234,5 +243,5 @@ def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned
 
 def test_share_zero_is_the_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(1), 3)
-    (channel,) = noise_aware_channels(p, y, z, (0.0,), (0, 1))
+    (channel,) = channels(p, y, z, (0.0,), (0, 1))
     assert channel.predict_proba(p, sensitive_features=z) == pytest.approx(np.tile(np.bincount(y) / 500, (500, 1)))

@@ -111,10 +111,8 @@ def _of_two_labels(scores: Array, y: NDArray[Any], z: Coded, weight: Array, want
     channels = [exact[i] for i in place]
     beyond = np.flatnonzero(wanted > 1.0)
     shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()
-    reference = float(best.utility[0])
-    softer = noise_aware_channels(
-        scores, y, z.codes.astype(np.intp), shares, z.levels, reference=reference, sample_weight=weight
-    )
+    reference, codes = float(best.utility[0]), z.codes.astype(np.intp)
+    softer = noise_aware_channels(scores, y, codes, weight, shares, reference, z.levels)
     for i, channel in zip(beyond.tolist(), softer, strict=True):
         channels[i] = channel
     return channels

@@ -39,7 +39,7 @@ from separatrix.optimum.multiclass.column_generation import ColumnSolver
 from separatrix.optimum.multiclass.dual import LabelDual
 from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.optimum.roc.decisions import RocSolver, group_curves, histogram_curves
-from separatrix.optimum.rules import Rule, Solution, Solver, rising
+from separatrix.optimum.rules import Rule, Solution, rising
 from separatrix.report.figures import new_axes, root_scale
 from separatrix.report.table import Table
 from separatrix.report.words import WIDTH, wrapped
@@ -47,6 +47,11 @@ from separatrix.report.words import WIDTH, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Each has the law's mass, P(Y=y, Z=z), the groups' names, what is maximised and bounded, the `strictest`
+# level that it answers, `spaced` levels, and `solve(levels, start)` for rising ones. State is passed and
+# returned: a solution's `start` is where the search for a near level may start, and nothing else is
+# remembered that could change an answer by more than its tolerance.
+Solver = RocSolver | ColumnSolver | LabelDual
 _SHOWN = 9  # rows of the table
 _ENGINE_BINS, _ENGINE_SPAN = 4096, (0.0, 1.0)
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows

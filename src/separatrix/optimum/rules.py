@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,32 +104,6 @@ class Solution(NamedTuple):
     rates: Array
     rule: Callable[[], Rule]
     start: Any = None
-
-
-class Solver(Protocol):
-    """The best rules of one law, for one objective and one budget.
-
-    State is passed and returned: a solution's `start` is where the search for a near level may
-    start, and nothing else is remembered that could change an answer by more than its tolerance.
-
-    Args:
-        mass: P(Y=y, Z=z), array (labels, groups).
-        groups: their names.
-        maximize, budget: as in `limit`.
-        strictest: the smallest level that can be answered.
-    """
-
-    mass: Array
-    groups: Levels
-    maximize: Any
-    budget: str
-    strictest: float
-
-    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """One solution for each of rising levels."""
-
-    def spaced(self, points: int) -> Array:
-        """Levels from the strictest to what the best rule without a budget uses."""
 
 
 def rising(values: Array, upper: Array) -> tuple[Index, Array]:

@@ -72,17 +72,13 @@ def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95
         freedom = error.freedom / int((view.counts.sum((1, 2)) > 0).sum())
         error = replace(error, variance=_variance(table, view, criterion), freedom=freedom)
     groups = table.counts.sum((0, 2)) > 0
-    return Dependence(
-        value=error.violation,
-        corrected=error.corrected,
-        interval=error.interval(confidence) if error.estimable else None,
-        p_value=shuffling.p_value(view, random_state, error),
-        estimable=error.estimable,
-        gaps={
-            name: _gap(gap_view, confidence, random_state, len(view.labels) * shared, groups)
-            for name, gap_view, shared in _views(table, view, criterion)
-        },
-    )
+    distances = {
+        name: _gap(gap_view, confidence, random_state, len(view.labels) * shared, groups)
+        for name, gap_view, shared in _views(table, view, criterion)
+    }
+    interval = error.interval(confidence) if error.estimable else None
+    p_value = shuffling.p_value(view, random_state, error)
+    return Dependence(error.violation, error.corrected, interval, p_value, error.estimable, distances)
 
 
 def dependences(table: CountTable, confidence: float = 0.95, random_state: int = 0) -> dict[str, Dependence]:

@@ -301,12 +301,12 @@ class ColumnSolver:
             self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
 
     def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """As in `Solver`; the loosest first."""
+        """Solutions of rising levels; the loosest first."""
         points = [self.point(level) for level in levels[::-1].tolist()][::-1]
         return [Solution(p.value, p.upper, p.rates, partial(self._rule, p)) for p in points]
 
     def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
+        """Levels up to what the best rule without a budget uses."""
         top = float(budget_named(self.budget)(self.mass[..., None] * self.point(1.0).rates))
         return top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
 

@@ -106,15 +106,15 @@ class LabelDual:
         self._metric = np.sqrt(np.maximum(law.mass, _RAREST))[..., None]
         within = law.mass / np.maximum(law.mass.sum(0), 1e-300)  # P(y | z)
         lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
-        self._first, *self._others = (
-            DualState(
-                np.r_[(each[:, None] * lift[..., None] * self._metric).ravel(), 0.0], each, np.zeros(each.shape[1])
-            )
-            for each in (scaled, *others)
-        )
+
+        def start(gains: Array) -> DualState:
+            x = (gains[:, None] * lift[..., None] * self._metric).ravel()
+            return DualState(np.r_[x, 0.0], gains, np.zeros(gains.shape[1]))
+
+        self._first, *self._others = map(start, (scaled, *others))
 
     def solve(self, levels: Array, start: DualState | None = None) -> list[Solution]:
-        """As in `Solver`: the loosest first, each the start of the next.
+        """Solutions of rising levels: the loosest first, each the start of the next.
 
         The utility has many local optima. Where a level ends below a stricter one, it is searched
         once more from there.
@@ -130,7 +130,7 @@ class LabelDual:
         return [Solution(p.value, p.upper, p.table / cell, partial(p.rule, self.groups), p.start) for p in points]
 
     def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
+        """Levels up to what the rule of the largest gain uses."""
         top = max(self.point(np.inf).violation, 2 * self.strictest)
         return np.maximum(top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2, self.strictest)
 

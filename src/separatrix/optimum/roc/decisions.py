@@ -118,7 +118,7 @@ class RocSolver:
         return DecisionCurve(levels, rates[order], values[order], upper)
 
     def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """As in `Solver`; no search starts from another."""
+        """Solutions of rising levels; no search starts from another."""
         curve = self.curve(levels)
         ones = np.swapaxes(curve.rates, 1, 2)  # (n, labels, groups)
         law = np.stack([1.0 - ones, ones], axis=-1)  # P(U=u | y, z)
@@ -126,7 +126,7 @@ class RocSolver:
         return list(map(Solution, curve.values.tolist(), curve.upper.tolist(), law, rules))
 
     def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
+        """Levels from the strictest to what the best rule without a budget uses."""
         # no rate differs by more than one, and v of two labels and decisions is at most log 2
         free = self.curve(np.ones(1)).rates[0]
         wide = float(self.kind.measure(free, self.regions.mass)) - self.least

@@ -48,11 +48,10 @@ def noise_aware_channels(
     p: Array,
     y: Index,
     z: Index,
+    weight: Array,
     shares: Sequence[float],
+    reference: float,
     groups: Levels,
-    *,
-    reference: float | None = None,
-    sample_weight: Array | None = None,
     shrinkage: float = 300.0,
 ) -> list[SoftmaxChannel]:
     """One channel per share: utility share · `reference`, least violation on as many new rows.
@@ -60,10 +59,10 @@ def noise_aware_channels(
     Args:
         p: posteriors (n, 2).
         y, z: codes of labels and groups, each from 0.
+        weight: of each row.
         shares: of the reference; 0 is a constant, the law of the labels.
+        reference: a utility in nats.
         groups: the groups, in the order of their codes.
-        reference: a utility in nats; by default that of the label with the most p − mean of p.
-        sample_weight: weight per row.
         shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows
             where (W, b) has the size of its start: sharp and soft channels are pulled alike. Each
             group's law of the labels is pulled to that of all rows too.
@@ -72,16 +71,12 @@ def noise_aware_channels(
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
     >>> p = np.stack([1 - y, y], 1) * 0.4 + 0.6 * rng.dirichlet((1, 1), 4000)
-    >>> half, none = noise_aware_channels(p, y, z, (0.5, 0.0), (0, 1), reference=0.2)
+    >>> half, none = noise_aware_channels(p, y, z, np.ones(4000), (0.5, 0.0), 0.2, (0, 1))
     >>> q = half.predict_proba(p, sensitive_features=z)
     >>> u = mutual_information(soft_counts(y, q, sensitive_features=z))
     >>> float(u.round(2)), none.predict_proba(p[:1], sensitive_features=z[:1]).round(1)
     (0.1, array([[0.5, 0.5]]))
     """
-    weight = np.ones(len(p)) if sample_weight is None else sample_weight
-    if reference is None:
-        plain = _Problem(p, y, z, weight, shrinkage)
-        reference = plain.measure(plain.start(_HARDEST))[0]
     prior = _prior(y, z, weight, (len(groups), p.shape[1]), shrinkage)
     problem = _Problem(balanced(p, prior[z]), y, z, weight, shrinkage)
     mix = np.tile(np.eye(problem.k), (problem.groups, 1, 1))
