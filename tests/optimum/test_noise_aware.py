@@ -145,13 +145,15 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
     for scale in (0.5, 5.0, 100.0):
         weight, bias = problem.split(problem.start(scale))
         q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, sensitive_features=z)
-        table = soft_counts(y, q, sensitive_features=z, weight=w)
+        table = soft_counts(y, q, sensitive_features=z, sample_weight=w)
         u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
         assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
         mass, rate = table.sum(2, keepdims=True), table / table.sum(2, keepdims=True)
         squares = (
-            soft_counts(y, np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), sensitive_features=z, weight=w)[..., :1]
+            soft_counts(y, np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), sensitive_features=z, sample_weight=w)[
+                ..., :1
+            ]
             / mass
         )
         spread = squares - rate[..., :1] ** 2  # of either label: q and 1 − q vary alike
