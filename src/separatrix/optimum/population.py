@@ -149,8 +149,7 @@ def predictor_point(p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None
 def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> Array:
     """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u), equal for all z."""
     p = _law(p_xyz)
-    q = _channel(p, f, None)
-    n = p.shape[2]
+    q, n = _channel(p, f, None), p.shape[2]
     if not 0 <= z0 < n:
         raise InputError(f"`z0` must be one of the {n} groups 0 … {n - 1}, got {z0}.")
     return np.repeat(q[:, z0 : z0 + 1], n, axis=1)
@@ -165,10 +164,8 @@ def budgets(p_xyz: ArrayLike) -> Budgets:
     """
     p = _law(p_xyz)
     x, y, z = p.shape
-    pair = p.transpose(1, 0, 2).reshape(y, 1, x * z)
-    of_yz = p.sum(0)
-    utility = float(mutual_information(pair))
-    separation = float(entropy(of_yz, 2) - entropy(of_yz.sum(1), 1))
+    utility = float(mutual_information(p.transpose(1, 0, 2).reshape(y, 1, x * z)))
+    separation = float(entropy(p.sum(0), 2) - entropy(p.sum((0, 2)), 1))
     # (y, z) against (x, z): zero unless both z agree
     joint = np.einsum("xyz,zw->yzxw", p, np.eye(z)).reshape(y * z, 1, x * z)
     return Budgets(utility, separation, float(mutual_information(joint)))
@@ -224,15 +221,14 @@ def blind_limit(
     ([0.533, 0.603, 0.733], True)
     """
     p = _law(p_xyz)
-    if levels is None:
-        top = 0.01 if budget_named(budget).widths is None else 0.1
-        wanted = top * np.linspace(0.0, 1.0, 21) ** 2
-    else:
-        wanted = np.unique(np.atleast_1d(as_floats(levels, "levels")))
+    top = 0.01 if budget_named(budget).widths is None else 0.1
+    levels = top * np.linspace(0.0, 1.0, 21) ** 2 if levels is None else levels
+    wanted = np.unique(np.atleast_1d(as_floats(levels, "levels")))
     if (p.sum((0, 2)) <= 0).any():
         raise InputError("One of the labels has probability zero: leave it out of `p_xyz`.")
+    p = p[p.sum((1, 2)) > 0]
     of_x = p.sum((1, 2))
-    law = BlindLaw((p / np.where(of_x > 0, of_x, 1.0)[:, None, None])[of_x > 0], of_x[of_x > 0])
+    law = BlindLaw(p / of_x[:, None, None], of_x)
     solver = ColumnSolver(law, tuple(range(p.shape[2])), maximize, budget)
     return Limit.from_solver(solver, wanted, len(wanted), tuple(range(p.shape[1])))
 

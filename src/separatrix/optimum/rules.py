@@ -30,6 +30,7 @@ from scipy.special import softmax
 from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
+from separatrix.core.numbers import as_floats
 from separatrix.core.numerics import Array, Index, padded
 from separatrix.errors import InputError
 from separatrix.optimum.law import best_priced
@@ -387,10 +388,7 @@ class BlindRule(Rule):
 
 def check_joint(q: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
     """q(y, z | x) as an array (n, labels, groups): not negative, each row summing to one."""
-    try:
-        joint = np.asarray(q, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`q` must be probabilities (rows, labels, groups): {error}.") from error
+    joint = as_floats(q, "q")
     if joint.ndim != 3 or (shape is not None and joint.shape[1:] != tuple(shape)):
         wanted = "(rows, labels, groups)" if shape is None else f"(rows, {shape[0]}, {shape[1]})"
         raise InputError(f"`q` must have the shape {wanted}, got {joint.shape}.")

@@ -217,12 +217,11 @@ def budget_of(budget: Metric, mass: Array, outputs: int) -> DifferenceBudget | V
         whole = mass.sum(0, keepdims=True)
         if budget.widths is None:
             return PooledBudget(ViolationBudget(whole, outputs), mass)
-        shares = np.array(budget.widths, dtype=np.float64)
-        return PooledBudget(DifferenceBudget(shares, whole, outputs, budget.relative), mass)
+        return PooledBudget(DifferenceBudget(np.array(budget.widths, float), whole, outputs, budget.relative), mass)
     if budget.name == "violation":
         return ViolationBudget(mass, outputs)
     if labels == 2:
-        return DifferenceBudget(np.array(budget.widths, dtype=np.float64), mass, outputs)
+        return DifferenceBudget(np.array(budget.widths, float), mass, outputs)
     present = (mass.sum(1) > 0).astype(np.float64)
     widths = {"eo_gap": present[None] / present.sum(), "eo_max": np.diag(present)}
     if budget.name not in widths:
@@ -295,10 +294,9 @@ class ColumnSolver:
         if isinstance(law, BlindRows):
             self.guide = ColumnSolver(BlindLaw(law.joint, law.weight), groups, maximize, budget)
         self.priced: list[Array] = []
-        self._copied = 0
-        self.rates = np.zeros((0, *law.mass.shape, outputs))
-        for u in range(outputs):
-            self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
+        self._copied, self.rates = 0, np.zeros((0, *law.mass.shape, outputs))
+        for constant in np.eye(outputs):
+            self._add(np.broadcast_to(constant, self.rates.shape[1:]))
 
     def solve(self, levels: Array, start: Any = None) -> list[Solution]:
         """Solutions of rising levels; the loosest first."""
@@ -376,7 +374,10 @@ class ColumnSolver:
                     break
             if upper - value <= close or not improved:
                 break
-        return self._point(mixture.weights, value, max(upper, value))
+        drawn = np.flatnonzero(mixture.weights > 1e-9)
+        share = mixture.weights[drawn] / mixture.weights[drawn].sum()
+        columns, rates = np.stack([self.priced[i] for i in drawn]), np.tensordot(share, self.rates[drawn], 1)
+        return ColumnPoint(share, columns, rates, value, max(upper, value))
 
     def _add(self, gains: Array) -> Array:
         """The rates of argmax_u ⟨gains_u, q⟩, which is a column from now on."""
@@ -386,9 +387,3 @@ class ColumnSolver:
             self.priced.append(priced)
             self.rates = np.concatenate([self.rates, rates[None]])
         return rates
-
-    def _point(self, weights: Array, value: float, upper: float) -> ColumnPoint:
-        drawn = np.flatnonzero(weights > 1e-9)
-        share = weights[drawn] / weights[drawn].sum()
-        columns, rates = np.stack([self.priced[i] for i in drawn]), self.rates[drawn]
-        return ColumnPoint(share, columns, np.tensordot(share, rates, 1), value, upper)

@@ -14,7 +14,6 @@ keeps the intervals [a₀, a₁ + ε] and [b₀, b₁ + ε], so the best within 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,15 +30,8 @@ _NET = 25  # points of a first look, each way
 _NEAR = 1e-4  # of the smallest ε
 _FINE = 1e-5  # of one box's ε
 _SLACK = 1e-12
-
-
-class Boxes(NamedTuple):
-    """Intervals of a_z and b_z: arrays (n,)."""
-
-    a_low: Array
-    a_high: Array
-    b_low: Array
-    b_high: Array
+_HIGH = np.array([[0.0], [1.0], [0.0], [1.0]])
+# Boxes and cells are arrays (4, n): the low and the high ends of a, then those of b.
 
 
 class PredictiveSearch:
@@ -64,7 +56,7 @@ class PredictiveSearch:
         sides = max(float(self.base.max()) - level, 0.0), 1.0, 0.0, float(self.base.min())
         a, b = (side.ravel() for side in np.meshgrid(np.linspace(*sides[:2], _NET),
                                                      np.linspace(*sides[2:], _NET)))  # fmt: skip
-        x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+        x, reached = self._values(price, np.stack([a, a, b, b]) + level * _HIGH)
         if not np.isfinite(reached).any():
             smallest, a, b = self.smallest
             if smallest > level:
@@ -73,23 +65,23 @@ class PredictiveSearch:
                     f"groups; the smallest difference is {smallest:.4g}. Ask for that or more.",
                     {"predictive_gap": smallest},
                 )
-            x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+            x, reached = self._values(price, np.stack([a, a, b, b]) + level * _HIGH)
         top = int(reached.argmax())
         best, value, closed = x[top], float(reached[top]), -np.inf
-        cells = np.array([sides])
+        cells = np.array([sides]).T
         for _ in range(_DEPTH):
-            bound = self._bounds(price, Boxes(*(cells + level * np.array([0, 1, 0, 1])).T))
+            bound = self._bounds(price, cells + level * _HIGH)
             order = np.argsort(-bound)
             open_ = order[bound[order] > value + tolerance][:_MOST]
             closed = max(closed, float(bound[order[len(open_) :]].max(initial=-np.inf)))
             if not len(open_):
                 break
-            a, b = _tried(cells[open_])
-            x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+            a, b = _tried(cells[:, open_])
+            x, reached = self._values(price, np.stack([a, a, b, b]) + level * _HIGH)
             top = int(reached.argmax())
             if reached[top] > value:
                 value, best = float(reached[top]), x[top]
-            cells = _quartered(cells[open_])
+            cells = _quartered(cells[:, open_])
         else:
             closed = max(closed, float(bound[open_].max()))
         return best, max(closed, value)
@@ -97,53 +89,52 @@ class PredictiveSearch:
     @cached_property
     def smallest(self) -> tuple[float, Array, Array]:
         """The smallest ε that a decision keeps, to 1e-4, and its (a, b): branch and bound on ε."""
-        cells = np.array([(0.0, 1.0, 0.0, float(self.base.min()))])
+        cells = np.array([[0.0, 1.0, 0.0, float(self.base.min())]]).T
         epsilon, place = 1.0, (np.zeros(1), np.zeros(1))  # every decision keeps 1
         for _ in range(_DEPTH):
-            least = self._least(Boxes(*cells.T), epsilon - _NEAR)
+            least = self._least(cells, epsilon - _NEAR)
             open_ = np.argsort(least)[: int(np.isfinite(least).sum())][:_MOST]
             if not len(open_):
                 break
-            a, b = _tried(cells[open_])
-            least = self._least(Boxes(a, a, b, b), epsilon)
+            a, b = _tried(cells[:, open_])
+            least = self._least(np.stack([a, a, b, b]), epsilon)
             top = int(least.argmin())
             if least[top] < epsilon:
                 epsilon, place = float(least[top]), (a[top : top + 1], b[top : top + 1])
-            cells = _quartered(cells[open_])
+            cells = _quartered(cells[:, open_])
         return epsilon, *place
 
-    def _least(self, sides: Boxes, most: float) -> Array:
+    def _least(self, sides: Array, most: float) -> Array:
         """The smallest ε (n,) with a decision in [a_low, a_high + ε] and [b_low, b_high + ε].
 
         It is at most 1e-5 too large; ∞ where it is above `most`.
         """
-        epsilon = np.full(len(sides.a_low), np.inf)
+        epsilon = np.full(sides.shape[1], np.inf)
         if most < 0.0:
             return epsilon
         some = np.flatnonzero(self._full(sides, np.full(len(epsilon), most)))
-        boxes = Boxes(*(side[some] for side in sides))
         low, high = np.zeros(len(some)), np.full(len(some), most)
         steps = max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)
-        least, _ = bisect(lambda level: self._full(boxes, level), high, low, steps)
-        epsilon[some] = np.where(self._full(boxes, low), 0.0, least)
+        least, _ = bisect(lambda level: self._full(sides[:, some], level), high, low, steps)
+        epsilon[some] = np.where(self._full(sides[:, some], low), 0.0, least)
         return epsilon
 
-    def _full(self, sides: Boxes, level: Array) -> Mask:
+    def _full(self, sides: Array, level: Array) -> Mask:
         """Whether every group has a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
         left = np.arange(len(level))
         for z in np.flatnonzero(self.whole):
-            boxes = Boxes(*(side[left] + high * level[left] for side, high in zip(sides, (0, 1, 0, 1), strict=True)))
+            boxes = sides[:, left] + level[left] * _HIGH
             value = _best_point(self.regions.chains[z], self.regions.mass[z], boxes, np.zeros(2))[1]
             left = left[np.isfinite(value)]
             if not len(left):
                 break
         return np.isin(np.arange(len(level)), left)
 
-    def _values(self, price: Array | None, boxes: Boxes) -> tuple[Array, Array]:
+    def _values(self, price: Array | None, boxes: Array) -> tuple[Array, Array]:
         """Rates (n, groups, 2) within each box and their objective; −∞ where there are none."""
         if price is not None:
             return self._support(self.regions.mass * price, boxes)
-        best, value = self._touch(_ANGLES[0], boxes)[0], np.full(len(boxes.a_low), -np.inf)
+        best, value = self._touch(_ANGLES[0], boxes)[0], np.full(boxes.shape[1], -np.inf)
         for angle in _ANGLES:
             x, reached = self._touch(angle, boxes)
             u = rates_utility(self.regions.mean(x), self.regions.prior)
@@ -151,7 +142,7 @@ class PredictiveSearch:
             best[better], value[better] = x[better], u[better]
         return best, value
 
-    def _bounds(self, price: Array | None, boxes: Boxes) -> Array:
+    def _bounds(self, price: Array | None, boxes: Array) -> Array:
         """An upper bound (n,) on the objective within each box; −∞ where it is empty."""
         if price is not None:
             return self._support(self.regions.mass * price, boxes)[1]
@@ -162,13 +153,13 @@ class PredictiveSearch:
         corner = corners(np.r_[0.0, _ANGLES, np.pi / 2], np.where(full, value, 0.0))
         return np.where(full, rates_utility(corner, self.regions.prior).max(0), -np.inf)
 
-    def _touch(self, angle: float, boxes: Boxes) -> tuple[Array, Array]:
+    def _touch(self, angle: float, boxes: Array) -> tuple[Array, Array]:
         """The support line −cos(angle) s + sin(angle) t of the overall rates."""
         return self._support(self.regions.share * [-np.cos(angle), np.sin(angle)], boxes)
 
-    def _support(self, direction: Array, boxes: Boxes) -> tuple[Array, Array]:
+    def _support(self, direction: Array, boxes: Array) -> tuple[Array, Array]:
         """Rates (n, groups, 2) of the largest direction·x in each box, and that value."""
-        value = np.zeros(len(boxes.a_low))
+        value = np.zeros(boxes.shape[1])
         x = np.zeros((len(value), *direction.shape))
         for z, chain in enumerate(self.regions.chains):
             if self.whole[z]:
@@ -180,7 +171,7 @@ class PredictiveSearch:
         return x, value
 
 
-def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tuple[Array, Array]:
+def _best_point(chain: Array, mass: Array, boxes: Array, direction: Array) -> tuple[Array, Array]:
     """The best rates (n, 2) of one group in each box, and their value; −∞ where it is empty.
 
     Candidates are the polygon's vertices: the corners of the four lines, both ends of the region,
@@ -204,7 +195,7 @@ def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tu
     return each[best], value[best]
 
 
-def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, Mask]:
+def _arc(chain: Array, mass: Array, boxes: Array, peak: int) -> tuple[Array, Mask]:
     """The place on the hull within the box that is closest to vertex `peak`, and if there is one.
 
     Along the hull both P(Y=1|U=1) and P(Y=1|U=0) fall, so each bound is passed once. The first is
@@ -212,14 +203,14 @@ def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, Mas
     """
     joint, rest, end = chain * mass, mass - chain * mass, float(len(chain) - 1)
     above, below = joint[1:, 1] / joint[1:].sum(1), rest[:-1, 1] / rest[:-1].sum(1)
-    high, low = (1.0 + _passes(joint[1:], above, a) for a in (boxes.a_high, boxes.a_low))
-    high = np.where(above[0] <= boxes.a_high, 0.0, high)
-    low = np.where(above[0] < boxes.a_low, 0.0, low)
-    top, bottom = (_passes(rest[:-1], below, b) for b in (boxes.b_high, boxes.b_low))
-    top = np.where(below[0] <= boxes.b_high, 0.0, np.where(below[-1] > boxes.b_high, end, top))
-    bottom = np.where(below[-1] >= boxes.b_low, end, bottom)
+    a_low, a_high, b_low, b_high = boxes
+    high = np.where(above[0] <= a_high, 0.0, 1.0 + _passes(joint[1:], above, a_high))
+    low = np.where(above[0] < a_low, 0.0, 1.0 + _passes(joint[1:], above, a_low))
+    top = np.where(below[-1] > b_high, end, _passes(rest[:-1], below, b_high))
+    top = np.where(below[0] <= b_high, 0.0, top)
+    bottom = np.where(below[-1] >= b_low, end, _passes(rest[:-1], below, b_low))
     start, stop = np.maximum(high, top), np.minimum(low, bottom)
-    within = (above[-1] <= boxes.a_high) & (below[0] >= boxes.b_low) & (start <= stop + _SLACK)
+    within = (above[-1] <= a_high) & (below[0] >= b_low) & (start <= stop + _SLACK)
     return np.clip(float(peak), start, np.maximum(start, stop)), within
 
 
@@ -243,12 +234,12 @@ def _tried(cells: Array) -> tuple[Array, Array]:
 
     The corners reach the sides of the whole search, where a group gets one decision only.
     """
-    a = np.concatenate([cells[:, :2].mean(1), cells[:, 0], cells[:, 1]])
-    b = np.concatenate([cells[:, 2:].mean(1), cells[:, 3], cells[:, 2]])
-    return a, b
+    a_low, a_high, b_low, b_high = cells
+    a = np.concatenate([0.5 * (a_low + a_high), a_low, a_high])
+    return a, np.concatenate([0.5 * (b_low + b_high), b_high, b_low])
 
 
 def _quartered(cells: Array) -> Array:
-    """Each cell (a₀, a₁, b₀, b₁) as four."""
-    a, b = (np.stack([low, 0.5 * (low + high), high]) for low, high in (cells[:, :2].T, cells[:, 2:].T))
-    return np.concatenate([np.stack([*a[i : i + 2], *b[j : j + 2]], 1) for i in (0, 1) for j in (0, 1)])
+    """Each cell as four."""
+    a, b = (np.stack([low, 0.5 * (low + high), high]) for low, high in (cells[:2], cells[2:]))
+    return np.hstack([np.stack([*a[i : i + 2], *b[j : j + 2]]) for i in (0, 1) for j in (0, 1)])
