@@ -178,20 +178,20 @@ def _best_point(chain: Array, mass: Array, boxes: Array, direction: Array) -> tu
     and the part of the hull between the lines, along which the objective is concave.
     """
     base, (a_low, a_high, b_low, b_high) = mass[1] / mass.sum(), boxes
-    a, b = np.stack([a_low, a_low, a_high, a_high], 1), np.stack([b_low, b_high, b_low, b_high], 1)
+    a, b = np.stack([a_low, a_low, a_high, a_high]), np.stack([b_low, b_high, b_low, b_high])
     with np.errstate(divide="ignore", invalid="ignore"):
         share = mass.sum() * (base - b) / (a - b)  # P(U=1, z) where both lines meet
     inside = (a > b) & (share >= 0) & (share <= mass.sum())
     share = np.where(inside, share, 0.0)
     x = np.stack([share * (1.0 - a) / mass[0], share * a / mass[1]], -1)
     met = inside & (x[..., 1] <= np.interp(x[..., 0], *chain.T) + _SLACK)
-    ends = np.broadcast_to([[0.0, 0.0], [1.0, 1.0]], (len(a), 2, 2))  # nobody, everybody
     place, arc = _arc(chain, mass, boxes, int((chain @ direction).argmax()))
     on_hull = points_of(chain, place, np.arange(float(len(chain))))
-    each = np.clip(np.concatenate([x, ends, on_hull[:, None]], 1), 0.0, 1.0)
-    fits = np.column_stack([met, _between(base, b_low, b_high), _between(base, a_low, a_high), arc])
+    nobody, everybody = np.zeros((1, *on_hull.shape)), np.ones((1, *on_hull.shape))
+    each = np.clip(np.concatenate([x, nobody, everybody, on_hull[None]]), 0.0, 1.0)
+    fits = np.vstack([met, _between(base, b_low, b_high), _between(base, a_low, a_high), arc])
     value = np.where(fits, each @ direction, -np.inf)
-    best = np.arange(len(a)), value.argmax(1)
+    best = value.argmax(0), np.arange(value.shape[1])
     return each[best], value[best]
 
 
