@@ -79,7 +79,7 @@ class ScoreTable:
             group.append(np.full(len(starts), g))
             blocks += len(starts)
         entry += y
-        score, of_group = (np.repeat(np.concatenate(parts), 2) for parts in (least, group))
+        score, of_group = (np.repeat(np.concatenate(values), 2) for values in (least, group))
         return cls(score, np.arange(2 * blocks) % 2, of_group, entry, weight)
 
     @cached_property
@@ -160,7 +160,8 @@ def group_curves_borrowing(
         if borrowed[g].max() > 0:  # the atoms of the pooled curves, shifted to the group's base rate, join its rows
             s = np.concatenate([s, *(1.0 / (1.0 + np.exp(-(a + shift[g]))) for a in atoms)])
             each = borrowed[g] / rows[g] * total[g] / _ATOMS  # pseudo-rows weigh what rows do
-            parts = [np.r_[part, np.repeat(each * (np.arange(2) == k), _ATOMS)] for k, part in enumerate(parts)]
+            pseudo = np.repeat(each * np.eye(2), _ATOMS, axis=1)
+            parts = [np.concatenate(pair) for pair in zip(parts, pseudo, strict=True)]
         curves.append(roc_curve(s, parts[1], parts[0]))
     return GroupCurves(tuple(curves), mass, rows, borrowed)
 

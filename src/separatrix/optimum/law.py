@@ -100,9 +100,8 @@ class LabelLaw:
 
     def most(self, prices: Array) -> float:
         """Σ w max_u p W_z: the sweep at temperature zero."""
-        return sum(
-            float(w @ (prices[:, z].astype(p.dtype).T @ p).max(0)) for z, (p, _, w) in enumerate(self.rows) if len(w)
-        )
+        groups = [(p, w, prices[:, z].astype(p.dtype)) for z, (p, _, w) in enumerate(self.rows) if len(w)]
+        return sum(float(w @ (W.T @ p).max(0)) for p, w, W in groups)
 
 
 class BlindLaw:

@@ -24,6 +24,7 @@ measures what is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -111,8 +112,8 @@ class Margin:
         if smallest > asked:
             raise refusal(self.kind.name, asked, smallest, confidence)
         levels = np.array(sorted(self._measured))
-        shown = np.array([self._shown(float(b), confidence) for b in levels])
-        shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
+        # a laxer level cannot show less but by the draws
+        shown = np.maximum.accumulate([self._shown(float(b), confidence) for b in levels])
         level = asked if shown[-1] <= asked else float(np.interp(asked, shown, levels))
         # the strictest rule is one rule, whatever grid is measured by now: its promise may be asked
         level = 0.0 if asked <= smallest else min(level, asked)
@@ -201,14 +202,12 @@ class Margin:
 
     def _passed(self, rules: list[ThresholdChannel], counts: Array) -> Array:
         """The weight (rules, groups, 2) that each rule decides with 1."""
-        passed = np.empty((len(rules), len(self.groups), 2))
-        for j, rule in enumerate(rules):
-            for g, (cuts, q) in enumerate(zip(rule.thresholds, rule.levels, strict=True)):
-                start, end = self._ends[g : g + 2]
+        passed = []
+        for rule in rules:
+            for (start, end), cuts, q in zip(pairwise(self._ends.tolist()), rule.thresholds, rule.levels, strict=True):
                 place = start + np.searchsorted(self._rising[start:end], -cuts, side="right")
-                above = counts[:, place] - counts[:, start, None]
-                passed[j, g] = above @ -np.diff(np.r_[q, 0.0])
-        return passed
+                passed.append((counts[:, place] - counts[:, start, None]) @ -np.diff(np.r_[q, 0.0]))
+        return np.reshape(passed, (len(rules), len(self.groups), 2))
 
     def _totals(self, counts: Array) -> Array:
         """The weight of each cell (groups, 2)."""

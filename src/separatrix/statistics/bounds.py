@@ -162,8 +162,8 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     mass, squares = table.totals
     rows = 0 if table.squares is None else table.rows
     inverse = quotient(squares, mass**2)  # 1 / n
-    cells, error = int((mass > 0).sum()), 1.0 - confidence
-    budget, inside = shared_budget(cells, error, rows > 0), not table.exact
+    cells, error, inside = int((mass > 0).sum()), 1.0 - confidence, not table.exact
+    budget = shared_budget(cells, error, rows > 0)
     # from a factor of 4 on sharing the error is narrower, and clipped rates make it so earlier
     if budget >= 3.0 * np.log((2.0 if rows == 0 else 1.0) * cells / error):
         radius = rate_radius(inverse, rows, confidence)

@@ -245,14 +245,13 @@ def corrected_tables(counts: Array, squares: Array) -> tuple[Array, Array]:
     >>> bool(abs(v.mean()) < 1e-4), bool(abs(u.mean()) < 1e-4)
     (True, True)
     """
-    values = []
-    # u is the violation of a table in which the label takes the place of the group
-    merged = [x.sum(-2)[..., None, :, :] for x in (counts, squares)]
-    for n, s in ((counts, squares), merged):
+
+    def corrected(n: Array, s: Array) -> Array:
         plain = conditional_mutual_information(n)
-        bias = _biases(n, s, n.sum(-1), plain, n >= 0)[1]
-        values.append(plain - np.maximum(bias, 0.0))
-    return values[0], values[1]
+        return np.asarray(plain - np.maximum(_biases(n, s, n.sum(-1), plain, n >= 0)[1], 0.0))
+
+    # u is the violation of a table in which the label takes the place of the group
+    return corrected(counts, squares), corrected(*(x.sum(-2)[..., None, :, :] for x in (counts, squares)))
 
 
 def fitted_rows(table: CountTable) -> Array:

@@ -162,8 +162,7 @@ class _Noise:
         known = np.where(rows > 0, rows, 1.0)
         self.rates = tables / known
         mean = tables.sum(-2, keepdims=True) / np.maximum(tables.sum((-1, -2), keepdims=True), 1e-9)
-        self.mean = np.where(rows > 0, mean, self.rates)
-        self.cells = rows[..., 0]
+        self.mean, self.cells = np.where(rows > 0, mean, self.rates), rows[..., 0]
         normal = rng.standard_normal((_DRAWS, *tables.shape))
         self.covariance: Array | None = None
         if squares.ndim > tables.ndim:
@@ -178,9 +177,8 @@ class _Noise:
             # a rate of 0 or 1 is uncertain too: by half a row
             error = np.sqrt(np.maximum(variance, 0.5 / known) / known) * (rows > 0)
             self.disturbance = error * normal
-        totals = [(float(fold.sum()), fold.ravel()) for fold in rows]
-        sizes = np.stack([rng.multinomial(round(n), fold / n, size=_DRAWS) for n, fold in totals], axis=1)
-        self.rows = sizes.reshape(_DRAWS, *rows.shape).astype(np.float64)
+        folds = [rng.multinomial(round(fold.sum()), fold.ravel() / fold.sum(), size=_DRAWS) for fold in rows]
+        self.rows = np.stack(folds, axis=1).reshape(_DRAWS, *rows.shape).astype(np.float64)
 
     def drawn(self, scale: float) -> Array:
         """Tables (draws, F, y, z, u); the groups' deviations from their mean are scaled first."""

@@ -288,9 +288,8 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         # at the root the step is none
         new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
-        room = np.minimum(
-            np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY)
-        )
+        sides = (np.minimum(x, 1.0 - x) / np.maximum(e, _TINY) for x, e in ((x0, e0), (x1, e1)))
+        room = np.minimum(*sides)
         least = np.maximum(1e-10 * np.minimum(room, 1.0), 2.0**-52 * position)  # no float is closer
         moved = np.abs(new - position) > least
         result[active] = new
