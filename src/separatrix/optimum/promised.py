@@ -187,7 +187,14 @@ class LabelPromises(Promising):
         choice = self._rules.choice(self._scale)
 
         def shown(price: float) -> float:
-            return _expected(self._rules.tables(price, choice), self.budget, self.weight, confidence)
+            """The mean over both halves, sampling error included, so that it is rather too large than too small.
+
+            With a confidence, that quantile of tables drawn anew.
+            """
+            tables, budget = self._rules.tables(price, choice), BUDGETS[self.budget]
+            if confidence is None:
+                return float(np.mean(budget(tables)))
+            return float(np.mean([np.quantile(budget(_drawn(table, self.weight)), confidence) for table in tables]))
 
         price, expected, smallest = self._price(asked, shown)
         if np.isnan(smallest):
@@ -235,17 +242,6 @@ def _drawn(table: Array, weight: Array) -> Array:
     rng, n = np.random.default_rng(0), np.maximum(np.round(rows * share), rows > 0).astype(np.int64)
     counts = rng.multinomial(n, law, size=(_DRAWS, *rows.shape)).astype(np.float64)
     return counts / np.where(n > 0, n, 1)[..., None] * rows[..., None]
-
-
-def _expected(tables: Array, budget: str, weight: Array, confidence: float | None) -> float:
-    """What unseen rows show of a budget, from tables (half, y, z, u) of such rows.
-
-    The mean over both halves, sampling error included, so that it is rather too large than too
-    small; with a confidence, that quantile of tables drawn anew.
-    """
-    if confidence is not None:
-        return float(np.mean([np.quantile(BUDGETS[budget](_drawn(table, weight)), confidence) for table in tables]))
-    return float(np.mean(BUDGETS[budget](tables)))
 
 
 class BlindPromises(Promising):

@@ -249,7 +249,13 @@ def sample_size(
         raise InputError(f"`power` must lie strictly between 0 and 1, got {power}.")
     labels, groups = whole_number(labels, "labels", 1), whole_number(groups, "groups", 2)
     k = whole_number(labels if predictions is None else predictions, "predictions", 2)
-    share = _shares(shares, labels, groups)
+    share = np.ones((labels, groups)) if shares is None else as_floats(shares, "shares")
+    if share.shape != (labels, groups) or not (share > 0).all() or not np.isfinite(share).all():
+        raise InputError(
+            f"`shares` must be a positive array ({labels}, {groups}), one number for each label "
+            f"and group, got shape {share.shape}."
+        )
+    share = share / share.sum()
     targets = {"max_violation": max_violation, "max_eo_gap": max_eo_gap, "violation": violation, "eo_gap": eo_gap}
     given = {name: value for name, value in targets.items() if value is not None}
     if len(given) != 1:
@@ -290,16 +296,6 @@ def sample_size(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _shares(shares: ArrayLike | None, labels: int, groups: int) -> Array:
-    share = np.ones((labels, groups)) if shares is None else as_floats(shares, "shares")
-    if share.shape != (labels, groups) or not (share > 0).all() or not np.isfinite(share).all():
-        raise InputError(
-            f"`shares` must be a positive array ({labels}, {groups}), one number for each label "
-            f"and group, got shape {share.shape}."
-        )
-    return share / share.sum()
 
 
 def _typical(even: Array, n: int, violation: float) -> CountTable:

@@ -68,9 +68,13 @@ def dependence(table: CountTable, criterion: Criterion, confidence: float = 0.95
     """
     view = criterion.table(table)
     error = inference.noise(view)
-    if _shared(table, criterion):
+    if table.moments is not None and _shared(table, criterion):
+        # the variance of one row's pointwise information, with all second moments of the table, in
+        # units of the view's effective rows, as `inference.noise` has it
+        g = criterion.view(violation_gradient(view.counts) - float(conditional_mutual_information(view.counts)))
+        variance = float(np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / view.weight_squares.sum())
         freedom = error.freedom / int((view.counts.sum((1, 2)) > 0).sum())
-        error = replace(error, variance=_variance(table, view, criterion), freedom=freedom)
+        error = replace(error, variance=variance, freedom=freedom)
     groups = table.counts.sum((0, 2)) > 0
     distances = {
         name: _gap(gap_view, confidence, random_state, len(view.labels) * shared, groups)
@@ -135,13 +139,3 @@ def _shared(table: CountTable, criterion: Criterion) -> bool:
         return False
     squares = np.diagonal(table.moments, axis1=-2, axis2=-1).sum()
     return bool(np.abs(table.moments).sum() > squares * (1.0 + 1e-12))
-
-
-def _variance(table: CountTable, view: CountTable, criterion: Criterion) -> float:
-    """Variance of one row's pointwise information, with all second moments of the table.
-
-    In units of the view's effective rows, as `inference.noise` has it.
-    """
-    assert table.moments is not None
-    g = criterion.view(violation_gradient(view.counts) - float(conditional_mutual_information(view.counts)))
-    return float(np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / view.weight_squares.sum())

@@ -96,7 +96,9 @@ class Alternatives:
         far = (far + gammaln(half) - gammaln(mass + half)).sum(-1)
         # not convex with a fraction of a row: left out, which only lowers the mean
         broken = ((n > 0) & (n < 1)).any((-2, -1))
-        pi = self._weights
+        # π of no bet, around p, Dir(½) and the tilts
+        tilted = _TILTED[self.tilts.shape[-1] == 2] if self.tilted.size else 0.0
+        pi = _NOTHING, 1.0 - _NOTHING - _FAR - tilted, _FAR, tilted
         around = np.where(broken, -np.inf, around + np.log(pi[1]))
         terms = np.stack([np.full_like(far, np.log(pi[0])), around, far + np.log(pi[2])], -1)
         if not self.tilted.size:
@@ -105,12 +107,6 @@ class Alternatives:
         tilted_n, tilted_p = (np.moveaxis(x[..., self.tilted], -1, -2) for x in (n, p))
         won = theta * tilted_n - mass[..., None, :] * np.log1p(tilted_p * np.expm1(theta))
         return np.concatenate([terms, won.sum(-1) + np.log(pi[3] / len(self.tilted))], -1)
-
-    @property
-    def _weights(self) -> tuple[float, float, float, float]:
-        """π of no bet, around p, Dir(½) and the tilts."""
-        tilted = _TILTED[self.tilts.shape[-1] == 2] if self.tilted.size else 0.0
-        return _NOTHING, 1.0 - _NOTHING - _FAR - tilted, _FAR, tilted
 
     def bet(self, k: int, n: Array, p: Array) -> tuple[Array, Array, Array]:
         """log M_y of size k for one table (y,), its gradient (y, z, u) and Hessian (y, zu, zu) in p."""
@@ -319,7 +315,9 @@ def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tuple
         descent, slack = (gradient * step).sum((1, 2)), 1e-13 * np.abs(value)
         length = np.ones(labels)
         for _ in range(20):
-            trial = _moved(p, length[:, None, None] * step)
+            # p + step to first order; positive, since an unseen prediction takes p to the boundary
+            moved = np.maximum(p * np.exp(np.clip(length[:, None, None] * step / p, -4.0, 4.0)), _FLOOR)
+            trial = moved / moved.sum(-1, keepdims=True)
             lower = _value(bets, k, n, mu, trial) <= value + 1e-4 * length * descent + slack
             if lower.all():
                 break
@@ -328,12 +326,6 @@ def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> tuple
             break  # rounding: the certificate says by how much
         p = np.where(lower[:, None, None], trial, p)
     return float((value - gap).sum()), p
-
-
-def _moved(p: Array, step: Array) -> Array:
-    """p + step to first order; positive, since an unseen prediction takes p to the boundary."""
-    moved = np.maximum(p * np.exp(np.clip(step / p, -4.0, 4.0)), _FLOOR)
-    return np.asarray(moved / moved.sum(-1, keepdims=True))
 
 
 def _free(x: Array, axis: int) -> Array:

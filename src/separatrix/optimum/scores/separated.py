@@ -387,25 +387,6 @@ def separation_path(
         curves, mass = group_curves(s, y, z, w, len(groups))
     # the edges of each hull, P(bin | Y = y); a group without one of the labels has one bin
     steps = [np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2)) for curve in curves]
-    exact = _exact(curves, steps, mass, labels, groups)
-    return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
-
-
-def raw_score(y: Index, s: Array, z: Index, w: Array, labels: Levels, groups: Levels) -> SeparatedScore:
-    """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
-    (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
-    cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
-    level = len(cuts) - 1 - np.searchsorted(-cuts, -s, side="left")
-    table = np.zeros((2, len(groups), len(cuts)))
-    np.add.at(table, (y, z, level), w / w.sum())
-    kernel = np.eye(len(cuts))[:, ::-1]  # levels rise, thresholds fall
-    return SeparatedScore(labels, groups, (cuts,) * len(groups), (kernel,) * len(groups), table)
-
-
-def _exact(
-    curves: Sequence[RocCurve], steps: Sequence[Array], mass: Array, labels: Levels, groups: Levels
-) -> SeparatedScore:
-    """The universal separated score of given curves and P(Y=y, Z=z) (groups, 2)."""
     chains = [curve.rates[curve.hull] for curve in curves if _whole(curve)]
     free = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # no group has both labels: S may say Y
     edges = np.diff(lower_curve(chains or [free]), axis=0)
@@ -420,7 +401,19 @@ def _exact(
         thresholds.append(cuts)
         kernels.append(np.ascontiguousarray(kernel))
         table[:, k] = (step * mass[k]).T @ kernel
-    return SeparatedScore(labels, groups, tuple(thresholds), tuple(kernels), table)
+    exact = SeparatedScore(labels, groups, tuple(thresholds), tuple(kernels), table)
+    return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
+
+
+def raw_score(y: Index, s: Array, z: Index, w: Array, labels: Levels, groups: Levels) -> SeparatedScore:
+    """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
+    (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
+    cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
+    level = len(cuts) - 1 - np.searchsorted(-cuts, -s, side="left")
+    table = np.zeros((2, len(groups), len(cuts)))
+    np.add.at(table, (y, z, level), w / w.sum())
+    kernel = np.eye(len(cuts))[:, ::-1]  # levels rise, thresholds fall
+    return SeparatedScore(labels, groups, (cuts,) * len(groups), (kernel,) * len(groups), table)
 
 
 def _whole(curve: RocCurve) -> bool:
