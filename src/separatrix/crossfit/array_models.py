@@ -95,8 +95,7 @@ class Logistic(ArrayModel):
     def fit(self, X: Any, y: ArrayLike, sample_weight: NDArray[Any] | None = None) -> Logistic:
         """Learn from numbers X and labels y."""
         rows, labels = as_matrix(X), np.asarray(y)
-        self.classes_ = np.unique(labels)
-        self.n_features_in_ = rows.shape[1]
+        self.classes_, self.n_features_in_ = np.unique(labels), rows.shape[1]
         mean, scale = _standard(rows)
         self.mean_ = mean
         if len(self.classes_) < 2:
@@ -106,12 +105,10 @@ class Logistic(ArrayModel):
         solver = "newton-cholesky" if rows.shape[1] * len(self.classes_) <= 200 else "lbfgs"
         model = LogisticRegression(C=_RIDGE, solver=solver, max_iter=2_000)
         model.fit(_standardised(rows, mean, scale), labels, sample_weight)
-        weight, bias = model.coef_.T / scale[:, None], model.intercept_
-        bias = bias - mean @ weight
+        weight = model.coef_.T / scale[:, None]
+        self.weight_, self.bias_ = weight, model.intercept_ - mean @ weight
         if len(self.classes_) == 2:
-            weight = np.hstack([np.zeros_like(weight), weight])
-            bias = np.append(0.0, bias)
-        self.weight_, self.bias_ = weight, bias
+            self.weight_, self.bias_ = np.hstack([np.zeros_like(weight), weight]), np.append(0.0, self.bias_)
         return self
 
     def _proba(self, rows: Matrix) -> Array:
@@ -253,8 +250,7 @@ class BoostedTrees(ArrayModel):
     def fit(self, X: Any, y: ArrayLike, sample_weight: NDArray[Any] | None = None) -> BoostedTrees:
         """Learn from numbers X and labels y."""
         rows, labels = as_matrix(X), np.asarray(y)
-        self.classes_ = np.unique(labels)
-        self.n_features_in_ = rows.shape[1]
+        self.classes_, self.n_features_in_ = np.unique(labels), rows.shape[1]
         self.bundle_, self.code_ = _bundles(rows)
         if len(self.classes_) < 2:
             self.baseline_, self.trees_ = np.zeros(1), []
@@ -362,7 +358,4 @@ def _settings(rows: int, columns: int) -> dict[str, Any]:
     trees, rate = (50 if rows < 400 else 100), 0.1
     if rows >= 2_000 and (columns > _WIDE or rows * columns > _MANY):
         leaves, trees, rate = min(leaves, 12), 60, 0.2 if rows < 8_000 else 0.25
-    return {
-        "max_leaf_nodes": leaves, "max_iter": trees, "learning_rate": rate,
-        "l2_regularization": 10.0,
-    }  # fmt: skip
+    return {"max_leaf_nodes": leaves, "max_iter": trees, "learning_rate": rate, "l2_regularization": 10.0}

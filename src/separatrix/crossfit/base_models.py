@@ -64,30 +64,21 @@ def base_model_named(name: str) -> Any:
         return OWN[name]()
     module, _, attribute = name.partition(":")
     if not (module and attribute):
-        raise InputError(
-            f"There is no base model {name!r}. Pass {', '.join(NAMES)} or MODULE:CLASS, such as "
-            "sklearn.ensemble:RandomForestClassifier."
-        )
+        known = f"{', '.join(NAMES)} or MODULE:CLASS, such as sklearn.ensemble:RandomForestClassifier"
+        raise InputError(f"There is no base model {name!r}. Pass {known}.")
     try:
         model = getattr(import_module(module), attribute)()
     except ImportError as error:
-        raise InputError(
-            f"The module {module!r} of the base model {name!r} cannot be imported ({error}). Is it "
-            "installed, and is its folder on PYTHONPATH?"
-        ) from error
+        hint = "Is it installed, and is its folder on PYTHONPATH?"
+        raise InputError(f"The module {module!r} of {name!r} cannot be imported ({error}). {hint}") from error
     except AttributeError as error:
         raise InputError(f"The module {module!r} has no class {attribute!r} ({error}).") from error
     except TypeError as error:
-        raise InputError(
-            f"{name!r} is no class that can be called without arguments ({error}). Write a class "
-            "or a function that needs none."
-        ) from error
+        raise InputError(f"{name!r} is no class that can be called without arguments ({error}).") from error
     for method in ("fit", "predict_proba"):
         if not hasattr(model, method):
-            raise InputError(
-                f"{name!r} has no `{method}`: a base model needs `fit` and `predict_proba`. "
-                "sklearn.calibration.CalibratedClassifierCV makes probabilities."
-            )
+            hint = "sklearn.calibration.CalibratedClassifierCV makes probabilities"
+            raise InputError(f"{name!r} has no `{method}`, which a base model needs; {hint}.")
     return model
 
 
@@ -98,9 +89,7 @@ def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) ->
         return fitted.fit(X, y)
     prefix, last = last_step(fitted)
     if not has_fit_parameter(last, "sample_weight"):
-        raise InputError(
-            f"{type(last).__name__} takes no `sample_weight`: fit without weights, or use another `estimator`."
-        )
+        raise InputError(f"{type(last).__name__} takes no `sample_weight`: leave it out, or use another `estimator`.")
     return fitted.fit(X, y, **{f"{prefix}sample_weight": sample_weight})
 
 
@@ -174,10 +163,8 @@ def scores_of(model: Any, X: Any, reads: str, shape: tuple[int, int]) -> Array:
 def posteriors(model: Any, X: Any, n_labels: int) -> Array:
     """P(Y | x) (n, K) of a classifier; one that was fitted to codes may lack rare ones."""
     if not hasattr(model, "predict_proba"):
-        raise InputError(
-            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it "
-            "in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
-        )
+        hint = "Wrap it in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
+        raise InputError(f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. {hint}")
     q = np.asarray(model.predict_proba(X), dtype=np.float64)
     if q.shape[1] < n_labels:
         known, q = q, np.zeros((len(q), n_labels))
@@ -200,10 +187,7 @@ def _as_posteriors(X: Any, n_labels: int) -> Array:
 def _predictions(model: Any, X: Any) -> Array:
     """One finite number per row."""
     if hasattr(model, "predict_proba"):
-        raise InputError(
-            f"{type(model).__name__} is a classifier: a numeric outcome needs a regressor, such "
-            "as sklearn.ensemble.HistGradientBoostingRegressor."
-        )
+        raise InputError(f"{type(model).__name__} is a classifier: a numeric outcome needs a regressor.")
     return quantity_column(np.ravel(model.predict(X)), "predictions")
 
 
@@ -233,9 +217,8 @@ class Base:
         if self.reads not in READS:
             raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
         if not np.isfinite(self.trade_off) or min(self.lane, *self.left_out, 0) < 0:
-            raise InputError(
-                f"λ must be finite and places not negative, got {self.trade_off}, {self.lane}, {self.left_out}."
-            )
+            got = f"{self.trade_off}, {self.lane}, {self.left_out}"
+            raise InputError(f"λ must be finite and places not negative, got {got}.")
         if self.method and (status := self.model.status[self.lane]) != "ok":
             raise InputError(f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict.")
 
@@ -347,17 +330,13 @@ class JointModel(BaseEstimator):
             return hstack([X, each], format="csr")
         frame = nw.from_native(X, pass_through=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):
-            new = (
-                nw.new_series(f"{_COLUMN}{g}", each[:, g], backend=frame.implementation) for g in range(each.shape[1])
-            )
-            return nw.concat([frame, *(column.to_frame() for column in new)], how="horizontal").to_native()
+            named = {f"{_COLUMN}{g}": column for g, column in enumerate(each.T)}
+            new = nw.from_dict(named, backend=frame.implementation)
+            return nw.concat([frame, new], how="horizontal").to_native()
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.dtype.kind not in "fiub":
-            raise InputError(
-                "Without the group at decision time the rows must be a matrix of numbers or a "
-                f"frame, since the group is learned as further columns; got shape {rows.shape} of "
-                f"{rows.dtype}."
-            )
+            got = f"got shape {rows.shape} of {rows.dtype}"
+            raise InputError(f"Without the group at decision time `X` must be a matrix of numbers or a frame; {got}.")
         return np.hstack([rows, each.astype(rows.dtype if rows.dtype.kind == "f" else float)])
 
 
@@ -403,14 +382,12 @@ def without_columns(X: Any, places: Sequence[int]) -> Any:
     if by_name(X):
         return {k: column for i, (k, column) in enumerate(X.items()) if i not in places}
     frame = as_frame(X, "X")
-    if frame is not None:
+    table: Any = as_rows(X) if frame is None else X
+    if frame is not None and not nw.dependencies.is_pandas_dataframe(X):
         names = frame.collect_schema().names()
-        if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
-            return X.iloc[:, [i for i in range(len(names)) if i not in places]]
-        remaining = [name for i, name in enumerate(names) if i not in places]
-        return frame.select(remaining).to_native()
-    rows = as_rows(X)
-    return rows[:, [i for i in range(rows.shape[1]) if i not in places]]
+        return frame.select([name for i, name in enumerate(names) if i not in places]).to_native()
+    remaining = [i for i in range(table.shape[1]) if i not in places]
+    return table[:, remaining] if frame is None else table.iloc[:, remaining]  # pandas' names may be no text
 
 
 def with_group(rows: Any, z: NDArray[np.intp], count: int) -> NDArray[Any]:

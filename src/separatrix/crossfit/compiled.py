@@ -80,18 +80,14 @@ def _sound_tree(model: BaseDecisionTree, tree: Any, owned: set[int]) -> bool:
 
 def _sound_forest(model: BaseForest | BaseGradientBoosting, estimators: Any, owned: set[int]) -> bool:
     """An ensemble looks at its rows once: its trees must have its columns and its outputs."""
-    trees = np.ravel(np.asarray(estimators, dtype=object)).tolist()
-    if not all(isinstance(tree, BaseDecisionTree) for tree in trees):
-        return False
-    if not all(tree.n_features_in_ == model.n_features_in_ for tree in trees):
+    trees, width = np.ravel(np.asarray(estimators, dtype=object)).tolist(), model.n_features_in_
+    if not all(isinstance(tree, BaseDecisionTree) and tree.n_features_in_ == width for tree in trees):
         return False
     if isinstance(model, BaseForest):
         return True
-    loss = model._loss
-    outputs = loss.n_classes if loss.is_multiclass else 1
-    if model.n_trees_per_iteration_ != outputs or estimators.shape[1:] != (outputs,):
-        return False
-    return all(tree.tree_.value.shape[1:] == (1, 1) for tree in trees)
+    outputs = model._loss.n_classes if model._loss.is_multiclass else 1
+    sizes = model.n_trees_per_iteration_, estimators.shape[1:]
+    return sizes == (outputs, (outputs,)) and all(tree.tree_.value.shape[1:] == (1, 1) for tree in trees)
 
 
 def _sound_boosting(model: BaseHistGradientBoosting, predictors: Any, owned: set[int]) -> bool:
@@ -142,24 +138,24 @@ def sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
 
 
 def _sound_libsvm(model: BaseLibSVM, vectors: Any, owned: set[int]) -> bool:
-    counts = np.asarray(model._n_support)
-    classes = len(counts) if model._impl in ("c_svc", "nu_svc") else 2
+    counts, support = np.asarray(model._n_support), np.asarray(model.support_)
+    dual, n = model._dual_coef_, vectors.shape[0]
+    by_class = model._impl in ("c_svc", "nu_svc")
+    classes = len(counts) if by_class else 2
     pairs = classes * (classes - 1) // 2
-    dual, support = model._dual_coef_, np.asarray(model.support_)
-    n = vectors.shape[0]
-    places = (support >= 0).all() and (support < model.shape_fit_[0]).all()
-    numbers = places and (counts >= 0).all() and {counts.dtype, support.dtype} == {np.dtype("i4")}
-    sizes = counts.sum() == n or model._impl not in ("c_svc", "nu_svc")
-    probabilities = [np.shape(probability) in ((0,), (pairs,)) for probability in (model._probA, model._probB)]
-    shapes = (
-        vectors.shape[1] in (model.n_features_in_, model.shape_fit_[0])
-        and support.shape == (n,)
-        and dual.shape == (classes - 1, n)
+    return bool(
+        (support >= 0).all()
+        and (support < model.shape_fit_[0]).all()
+        and (counts >= 0).all()
+        and {counts.dtype, support.dtype} == {np.dtype("i4")}
+        and (counts.sum() == n or not by_class)
+        and vectors.shape[1] in (model.n_features_in_, model.shape_fit_[0])
+        and (support.shape, dual.shape) == ((n,), (classes - 1, n))
         and (not sparse.issparse(dual) or dual.nnz == (classes - 1) * n)
         and np.shape(model._intercept_) == (pairs,)
         and np.shape(model._probA) == np.shape(model._probB)
+        and np.shape(model._probA) in ((0,), (pairs,))
     )
-    return bool(numbers and sizes and shapes and all(probabilities))
 
 
 def _sound_sparse(matrix: Any, shape: Any, owned: set[int]) -> bool:

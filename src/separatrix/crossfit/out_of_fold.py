@@ -158,9 +158,8 @@ def cross_fit(
     if is_given(estimator, cv, "regressor" if reads == "value" else "classifier"):
         model = None if isinstance(estimator, str) else estimator
         if reads == "joint" and not isinstance(model, JointModel | None):
-            raise InputError(
-                f'`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got {type(estimator).__name__}.'
-            )
+            got = type(estimator).__name__
+            raise InputError(f'`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got {got}.')
         return CrossFit(model, _scored(model, X, reads, classes, shape), reads)
     splits = splits_of(cv, y, z, groups, random_state, labels=reads != "value")
     if left_out:
@@ -196,10 +195,8 @@ def _scored(model: Any, X: Any, reads: str, classes: NDArray[Any], shape: tuple[
     """What a fitted model says about rows; a classifier must know all labels."""
     known = np.asarray(getattr(model, "classes_", classes))
     if reads in ("x", "xz") and not np.array_equal(known, classes):
-        raise InputError(
-            f"The classifier knows the labels {listed(known.tolist())}, `y` has "
-            f"{listed(classes.tolist())}: both must be the same."
-        )
+        labels = f"{listed(known.tolist())}, `y` has {listed(classes.tolist())}"
+        raise InputError(f"The classifier knows the labels {labels}: both must be the same.")
     return scores_of(model, X, reads, shape)
 
 
@@ -220,10 +217,8 @@ def splits_of(
         if labels:
             names, code, count = np.unique(y, return_inverse=True, return_counts=True)
             if count.min() < cv:
-                raise InputError(
-                    f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
-                    f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
-                )
+                rarest = f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows"
+                raise InputError(f"{rarest}, too few for `cv={cv}` folds: pass a smaller `cv`, or more rows.")
             cell = code * (int(z.max()) + 1) + z
         who = None if groups is None else encode(groups, "groups").codes
         check_lengths({"y": y} if who is None else {"y": y, "groups": who})
@@ -234,17 +229,14 @@ def splits_of(
         pairs = cv.split(np.zeros((len(y), 1)), y, groups) if known else cv
         splits = [(np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)) for a, b in pairs]
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`cv` must be a number of folds, at least 2 and at most the {len(y):,} rows, a splitter, an "
-            f'iterable of (train, test) rows or "prefit", got {cv!r} ({error}).'
-        ) from error
-    tested = [test for _, test in splits] or [np.zeros(0, dtype=np.intp)]
+        folds = f"a number of folds, at least 2 and at most the {len(y):,} rows"
+        other = 'a splitter, an iterable of (train, test) rows or "prefit"'
+        raise InputError(f"`cv` must be {folds}, {other}, got {cv!r} ({error}).") from error
+    tested = [np.zeros(0, dtype=np.intp), *(test for _, test in splits)]
     scored = np.bincount(np.concatenate(tested), minlength=len(y))
     if len(scored) != len(y) or (scored != 1).any():
-        raise InputError(
-            f"Every row must be in the test rows of exactly one split of `cv`; "
-            f"{np.count_nonzero(scored != 1):,} of {len(y):,} rows are not."
-        )
+        wrong = f"{np.count_nonzero(scored != 1):,} of {len(y):,} rows are not"
+        raise InputError(f"Every row must be in the test rows of exactly one split of `cv`; {wrong}.")
     return splits
 
 
@@ -257,9 +249,8 @@ def seed_from(random_state: Any) -> int:
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
-        raise InputError(
-            f"`random_state` must be a whole number from 0 on, None or a RandomState, got {random_state!r}."
-        ) from error
+        wanted = "a whole number from 0 on, None or a RandomState"
+        raise InputError(f"`random_state` must be {wanted}, got {random_state!r}.") from error
 
 
 def is_given(estimator: Any, cv: Any, kind: str = "classifier") -> bool:

@@ -166,14 +166,9 @@ def _of_all(columns: Mapping[str, Values], z: Codes, fold: Codes, random_state: 
     def shares(train: NDArray[np.bool_]) -> Array:
         known = np.where(np.isnan(matrix[train]).all(0), 0.0, matrix)  # the trees need some value
         trees = HistGradientBoostingClassifier(
-            max_iter=40 if size == 2 else 15,
-            learning_rate=0.2,
-            max_bins=64,
-            max_leaf_nodes=15,
-            categorical_features=category,
-            early_stopping=False,
-            random_state=random_state,
-        )
+            max_iter=40 if size == 2 else 15, learning_rate=0.2, max_bins=64, max_leaf_nodes=15,
+            categorical_features=category, early_stopping=False, random_state=random_state,
+        )  # fmt: skip
         return posteriors(trees.fit(known[train], z[train]), known, size)
 
     return _area(z, fold, shares)

@@ -138,7 +138,5 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         if self.groups_ == (EVERYONE,):
             raise InputError("This AlignedRegressor was fitted without `sensitive_features`: fit it with them.")
         if len(predictor.labels) < 2:
-            raise InputError(
-                f"This regressor releases {predictor.labels[0]:g} for everybody: there is nothing to save."
-            )
+            raise InputError(f"It releases {predictor.labels[0]:g} for everybody: there is nothing to save.")
         return predictor

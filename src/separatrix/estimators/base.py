@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from separatrix.columns.draws import UNSET, Unset
+from separatrix.columns.draws import UNSET, Ids, Salt, Unset
 from separatrix.columns.frames import as_frame, named_columns
 from separatrix.columns.groups import Grouping, bin_labels, edges_of, group_columns, intersect
 from separatrix.columns.scores import check_weight
@@ -146,34 +146,25 @@ class Shipping(ABC):
         if self.sensitive_columns is None:
             return sensitive_features
         if sensitive_features is not None:
-            raise InputError(
-                f"The groups are the columns {self.sensitive_columns!r} of `X` "
-                "(`sensitive_columns`): leave `sensitive_features` out."
-            )
+            named = f"{self.sensitive_columns!r} of `X` (`sensitive_columns`)"
+            raise InputError(f"The groups are the columns {named}: leave `sensitive_features` out.")
         names = listed_names(self.sensitive_columns)
         if by_name(X) or as_frame(X, "X") is not None:
             return named_columns(X, [str(name) for name in names], "X")
         rows = as_rows(X)
         width = rows.shape[1] if len(rows.shape) == 2 else 0
         if not width:
-            raise InputError(
-                f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required: the "
-                f"columns {self.sensitive_columns!r} hold the group."
-            )
+            raise InputError(f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required.")
         columns = {}
         for name in names:
             if not isinstance(name, int | np.integer) or not -width <= name < width:
-                raise InputError(
-                    f"`sensitive_columns` names {name!r}; a matrix of {width} columns has the "
-                    f"columns 0 to {width - 1}, and only a frame has names."
-                )
-            column = rows[:, [name]].toarray() if issparse(rows) else rows[:, [name]]
-            columns[f"column {name}"] = column.ravel()
-            if column.dtype.kind == "f" and (bad := ~np.isfinite(column.ravel())).any():
-                raise InputError(
-                    f"`X` holds NaN or inf in column {name}, the group's, in row {row_numbers(bad)}. Drop "
-                    "those rows, or give them a group of their own."
-                )
+                has = f"a matrix of {width} columns has the columns 0 to {width - 1}, and only a frame has names"
+                raise InputError(f"`sensitive_columns` names {name!r}; {has}.")
+            column = (rows[:, [name]].toarray() if issparse(rows) else rows[:, [name]]).ravel()
+            columns[f"column {name}"] = column
+            if column.dtype.kind == "f" and (bad := ~np.isfinite(column)).any():
+                where = f"in column {name}, the group's, in row {row_numbers(bad)}"
+                raise InputError(f"`X` holds NaN or inf {where}. Drop those rows, or give them a group of their own.")
         return columns
 
     def _learn_groups(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
@@ -213,10 +204,8 @@ class Shipping(ABC):
             return X
         if by_name(X):
             if self.estimator is not None:
-                raise InputError(
-                    f"`X` is a mapping of columns, which {type(self.estimator).__name__} cannot take: "
-                    "pass a frame or a matrix."
-                )
+                name = type(self.estimator).__name__
+                raise InputError(f"`X` is a mapping of columns, which {name} cannot take: pass a frame or a matrix.")
             return X
         if self.estimator is None and not has_text(X):
             return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
@@ -226,10 +215,8 @@ class Shipping(ABC):
         if len(rows.shape) != 1:  # a column of texts has no features to count
             validate_data(self, rows, reset=reset, skip_check_array=True)
         elif not reset and hasattr(self, "n_features_in_"):
-            raise InputError(
-                f"`X` must have {self.n_features_in_} columns, got one axis of {len(rows):,} values. "
-                "Reshape your data: X.reshape(1, -1) is one row."
-            )
+            got = f"got one axis of {len(rows):,} values. Reshape your data: X.reshape(1, -1) is one row"
+            raise InputError(f"`X` must have {self.n_features_in_} columns, {got}.")
         return rows
 
     @abstractmethod
@@ -243,9 +230,8 @@ class Shipping(ABC):
         """The places of the columns that hold the group; bare scores have none."""
         if isinstance(self.estimator, str) or learned.z is None:
             return ()
-        named = hasattr(learned.X, "columns") or by_name(learned.X)
-        table, sensitive = learned.X if named else learned.rows, learned.sensitive or {}
-        return holding_columns(table, learned.z, sensitive, self.sensitive_columns)
+        table = learned.X if hasattr(learned.X, "columns") or by_name(learned.X) else learned.rows
+        return holding_columns(table, learned.z, learned.sensitive or {}, self.sensitive_columns)
 
     def _cross_fit(self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any) -> CrossFit:
         """Out-of-fold scores, and the model of all rows."""
@@ -255,24 +241,17 @@ class Shipping(ABC):
 
     def _ship(self, fitted: CrossFit, rule: Rule, labels: Levels, choice: dict[str, Any]) -> None:
         """The refitted model and its rule; sets `predictor_`."""
-        self.predictor_ = Predictor(
-            labels,
-            tuple(self.groups_),
-            (Branch(Base(fitted.model, fitted.reads, fitted.left_out), rule),),
-            preprocessing=fitted.preprocessing,
-            grouping=self._grouping(),
-            about={"choice": choice},
-        )
+        branch = Branch(Base(fitted.model, fitted.reads, fitted.left_out), rule)
+        raw: dict[str, Any] = {"preprocessing": fitted.preprocessing, "grouping": self._grouping()}
+        self.predictor_ = Predictor(labels, tuple(self.groups_), (branch,), about={"choice": choice}, **raw)
 
     def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
         if not hasattr(self, "predictor_"):
             raise InputError(f"This {type(self).__name__} is not fitted: call `fit` first.")
         if self.predictor_.branches[0].base.model is None:
-            raise InputError(
-                f"This {type(self).__name__} was fitted around bare scores and has no model to "
-                "save: fit it around the model."
-            )
+            name = type(self).__name__
+            raise InputError(f"This {name} was fitted around bare scores and has no model to save: fit it around one.")
         return replace(self.predictor_, features=tuple(features))
 
     def save(self, folder: str | Path) -> Path:
@@ -291,12 +270,9 @@ class Shipping(ABC):
 
     def _with_empty_groups(self, X: Any) -> Any:
         """Rows of a blind estimator; sensitive columns, which nobody reads, may be missing."""
-        frame = as_frame(X, "X")
-        names: list[str] = list(getattr(self, "feature_names_in_", ()))
-        if frame is None:
-            return X
-        missing = set(names).difference(frame.collect_schema().names())
-        if not missing or not missing.issubset(listed_names(self.sensitive_columns)):
+        frame, names = as_frame(X, "X"), list(getattr(self, "feature_names_in_", ()))
+        missing = set() if frame is None else {*names}.difference(frame.collect_schema().names())
+        if frame is None or not missing or not missing.issubset(listed_names(self.sensitive_columns)):
             return X
         empty = dict.fromkeys(missing, nw.lit(np.nan))
         return frame.with_columns(**empty).select(names).to_native()
@@ -346,10 +322,8 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
             refuse_missing(np.isnat(labels), "y")
         wide = labels.dtype.kind == "f" and labels.dtype.itemsize > 2
         if wide and (large := np.abs(labels) > _WHOLE).any():
-            raise InputError(
-                f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
-                "or whole numbers below 2^53."
-            )
+            where = f"{labels[large][0]:g} in row {row_numbers(large)}"
+            raise InputError(f"`y` holds {where}; labels are categories, or whole numbers below 2^53.")
         check_classification_targets(labels)
         return labels
 
@@ -370,13 +344,7 @@ class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
         return np.asarray(_check_sample_weight(sample_weight, np.empty(n), ensure_non_negative=True))
 
     def predict(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        random_state: Any = UNSET,
-        *,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET, *, ids: Ids = None, salt: Salt = None
     ) -> NDArray[Any]:
         """A decision per row; a score decides for the second label from one half on.
 

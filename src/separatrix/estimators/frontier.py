@@ -137,10 +137,8 @@ class FrontierClassifier(ShippingClassifier):
         names = {"max_eo_gap", "max_violation", "budgets"}
         allowed = names | {"maximize", "confidence", "guarantee", "use_whole_budget"}
         if unknown := set(changed) - allowed:
-            raise InputError(
-                f"`with_budget` does not take {listed(sorted(unknown))}, which needs a new fit; it "
-                f"takes {listed(sorted(allowed))}."
-            )
+            takes = f"which needs a new fit; it takes {listed(sorted(allowed))}"
+            raise InputError(f"`with_budget` does not take {listed(sorted(unknown))}, {takes}.")
         other = copy(self)
         dropped = dict.fromkeys(names) if names & set(changed) else {}
         for name, value in {**dropped, **changed}.items():
@@ -189,23 +187,16 @@ class FrontierClassifier(ShippingClassifier):
         return pandas.DataFrame(rows, columns=["group", "threshold", "probability", "coin_share"])
 
     def _request(self) -> Request:
-        request = Request.from_arguments(
-            self.maximize,
-            self.max_eo_gap,
-            self.max_violation,
-            self.budgets,
-            blind=bool(self.blind),
-            confidence=self.confidence,
-            guarantee=self.guarantee,
-            use_whole_budget=bool(self.use_whole_budget),
-        )
+        budgets = self.max_eo_gap, self.max_violation, self.budgets
+        options: dict[str, Any] = {"blind": bool(self.blind), "use_whole_budget": bool(self.use_whole_budget)}
+        options |= {"confidence": self.confidence, "guarantee": self.guarantee}
+        request = Request.from_arguments(self.maximize, *budgets, **options)
         if len(request.budgets) > 1:
             raise InputError(f"One budget at a time, got {listed(sorted(request.budgets))}: choose one of them.")
         if request.maximize == "auroc" or not request.solvable:
-            raise InputError(
-                "`maximize` must be one of 'accuracy', 'balanced_accuracy', 'utility' or a "
-                f"Cost(...), got {self.maximize!r}. `SeparatedScorer` maximises the AUROC."
-            )
+            known = "'accuracy', 'balanced_accuracy', 'utility' or a Cost(...)"
+            got = f"got {self.maximize!r}. `SeparatedScorer` maximises the AUROC"
+            raise InputError(f"`maximize` must be one of {known}, {got}.")
         return request
 
     def _fit_plain(self, learned: Learned, request: Request) -> None:
@@ -244,15 +235,13 @@ class FrontierClassifier(ShippingClassifier):
         else:
             self.bases_["plain"] = self._cross_fit(learned, "x", z)
         reason = no_other_columns(self.estimator, learned.rows, held)
-        self.bases_["without the group"] = reason
-        if not held or given:
-            self.bases_["without the group"] = "no column of X holds the group"
-        elif not reason:
+        without: CrossFit | str = reason if held and not given else "no column of X holds the group"
+        if not without:
             try:
-                self.bases_["without the group"] = self._cross_fit(learned, "x", z, left_out=held)
+                without = self._cross_fit(learned, "x", z, left_out=held)
             except Exception as error:  # a user's pipeline may raise anything: it is listed
-                reason = f"the classifier cannot be fitted without {group}: {error}"
-                self.bases_["without the group"] = reason
+                without = reason = f"the classifier cannot be fitted without {group}: {error}"
+        self.bases_["without the group"] = without
         if not request.blind:
             self.bases_["group rule"] = self.bases_["plain"]
             if request.budgets and not held and not given and self._takes_group(learned.rows):
@@ -271,11 +260,8 @@ class FrontierClassifier(ShippingClassifier):
         """
         if self.estimator is None or isinstance(self.estimator, ArrayModel):
             return True
-        if isinstance(self.estimator, Pipeline) or not isinstance(rows, np.ndarray):
-            return False
-        if rows.ndim != 2 or rows.dtype.kind not in "fiub":
-            return False
-        return not categories_by_place(self.estimator)
+        numbers = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiub"
+        return numbers and not isinstance(self.estimator, Pipeline) and not categories_by_place(self.estimator)
 
     def _choose(self, request: Request) -> None:
         """Measure every candidate for the request, and take the one that ships."""
@@ -322,10 +308,8 @@ class FrontierClassifier(ShippingClassifier):
         self._ship(base, rule, tuple(self.classes_.tolist()), about)
 
     def _group_words(self, *, quoted: bool = True) -> str:
-        names = [name for name in self.group_names_ if name != "sensitive_features"]
-        if not names:
-            return "the group" if quoted else ""
-        return " and ".join(f"`{name}`" if quoted else name for name in names)
+        names = [f"`{name}`" if quoted else name for name in self.group_names_ if name != "sensitive_features"]
+        return " and ".join(names) or ("the group" if quoted else "")
 
 
 def _rule_name(request: Request) -> str:

@@ -28,7 +28,7 @@ from scipy.stats import gamma
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from separatrix.columns.draws import UNSET
+from separatrix.columns.draws import UNSET, Ids, Salt
 from separatrix.columns.values import Coded, Levels, listed
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.numerics import midpoints
@@ -107,17 +107,13 @@ class SeparatedScorer(ShippingClassifier):
 
     def _fit(self, learned: Learned) -> None:
         """Cross-fit the classifier, then fit the kernel to the out-of-fold scores."""
-        codes, labels, z, weight = self._label_codes(learned.y), learned.y, learned.z, learned.weight
+        codes, z, weight = self._label_codes(learned.y), learned.z, learned.weight
+        w = np.ones(len(codes)) if weight is None else weight
         if z is None:
-            raise InputError(
-                "A separated score needs groups: pass `sensitive_features`, or name columns of X "
-                "by `sensitive_columns`."
-            )
+            raise InputError("A separated score needs groups: pass `sensitive_features`, or name `sensitive_columns`.")
         if len(self.classes_) != 2:
-            raise InputError(
-                "Only binary classification is supported: a separated score is for two labels; "
-                f"`y` has {len(self.classes_)} classes ({listed(self.classes_.tolist())})."
-            )
+            has = f"`y` has {len(self.classes_)} classes ({listed(self.classes_.tolist())})"
+            raise InputError(f"Only binary classification is supported: a separated score is for two labels; {has}.")
         self.penalty_: float | str | None
         self.score_: SeparatedScore | BlindScore
         if self.blind:
@@ -125,33 +121,22 @@ class SeparatedScorer(ShippingClassifier):
             options = {"group_estimator": self.group_estimator, "left_out": self._holding(learned)}
             self.crossfit_ = self._cross_fit(learned, "joint", z, **options)
             path = [*(b for b in _PATH if b < self.penalty_), self.penalty_]
-            w = np.ones(len(labels)) if weight is None else weight
             self.score_ = blind_scores(self.crossfit_.scores, codes, z, w, path)[-1]
         else:
             self.crossfit_ = self._cross_fit(learned, "x", z)
-            self.score_ = self._fit_score(labels, codes, z, weight)
+            scores, self.penalty_ = self.crossfit_.scores, self.penalty
+            if self.penalty == "auto":
+                self.penalty_choice_ = choose_penalty(scores[:, 1], codes, z, w, self.groups_)
+                self.penalty_ = self.penalty_choice_.penalty
+            if self.penalty_ == RAW:
+                self.score_ = raw_score(codes, scores[:, 1], z, w, tuple(self.classes_.tolist()), self.groups_)
+            else:
+                how: dict[str, Any] = {"penalty": self.penalty_, "sample_weight": weight, "borrow": True}
+                self.score_ = separate(learned.y, scores, sensitive_features=Coded(z, self.groups_), **how)
         choice = {"maximize": "auroc", "penalty": self.penalty_}
         self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)
 
     _weight = Shipping._weight  # the score takes them with the largest as one
-
-    def _fit_score(self, labels: NDArray[Any], y: Codes, z: Codes, weight: Array | None) -> SeparatedScore:
-        """The score that reads the group, from out-of-fold scores; sets `penalty_`."""
-        w = np.ones(len(y)) if weight is None else weight
-        scores, self.penalty_ = self.crossfit_.scores[:, 1], self.penalty
-        if self.penalty == "auto":
-            self.penalty_choice_ = choose_penalty(scores, y, z, w, self.groups_)
-            self.penalty_ = self.penalty_choice_.penalty
-        if self.penalty_ == RAW:
-            return raw_score(y, scores, z, w, tuple(self.classes_.tolist()), self.groups_)
-        return separate(
-            labels,
-            self.crossfit_.scores,
-            sensitive_features=Coded(z, self.groups_),
-            sample_weight=weight,
-            penalty=self.penalty_,  # type: ignore[arg-type]
-            borrow=True,
-        )
 
     def level_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(S = level | x, z), array (n, m), levels rising."""
@@ -161,13 +146,7 @@ class SeparatedScorer(ShippingClassifier):
         return self._law(X, sensitive_features)
 
     def decision_function(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        random_state: Any = UNSET,
-        *,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET, *, ids: Ids = None, salt: Salt = None
     ) -> Array:
         """A drawn score per row, array (n,): one of `score_.levels`, P(Y = second label | S).
 
@@ -182,13 +161,7 @@ class SeparatedScorer(ShippingClassifier):
         return self.predict_proba(X, sensitive_features, random_state, ids=ids, salt=salt)[:, 1]
 
     def predict_proba(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        random_state: Any = UNSET,
-        *,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
+        self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET, *, ids: Ids = None, salt: Salt = None
     ) -> Array:
         """[1 − score, score] with the score of `decision_function`, array (n, 2)."""
         return self._drawn(X, sensitive_features, random_state, ids=ids, salt=salt).proba

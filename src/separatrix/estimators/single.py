@@ -135,9 +135,8 @@ class SeparationClassifier(ShippingClassifier):
         if isinstance(fitted, Networks):
             fitted = fitted.unscaled(self.mean_, self.scale_)  # it takes features as they come
         elif methods.get(self.method).standardise:
-            raise InputError(
-                f"Only networks and boosted trees can become a predictor of raw features; {self.method!r} is neither."
-            )
+            what = "Only networks and boosted trees become a predictor of raw features"
+            raise InputError(f"{what}; {self.method!r} is neither.")
         branches = self._predictor(fitted, policy_rule(self.policy, len(self.classes_))).branches
         return replace(predictor, branches=branches, preprocessing=self.preprocessing_)
 

@@ -44,6 +44,7 @@ from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
 _SAME = 1e-12  # rounding
 _ZERO = 5e-4  # three digits show 0.000
@@ -114,11 +115,10 @@ class CandidateTable(Collection[Candidate]):
         """A candidate by its name or its place."""
         if not isinstance(key, str):
             return self.candidates[key]
-        for candidate in self.candidates:
-            if candidate.name == key:
-                return candidate
-        names = ", ".join(repr(candidate.name) for candidate in self.candidates)
-        raise KeyError(f"There is no candidate {key!r}; there are {names}.")
+        named = {candidate.name: candidate for candidate in self.candidates}
+        if key not in named:
+            raise KeyError(f"There is no candidate {key!r}; there are {', '.join(map(repr, named))}.")
+        return named[key]
 
     def __contains__(self, candidate: object) -> bool:
         return candidate in self.candidates
@@ -219,12 +219,7 @@ def _bound(measured: Measured, rows: Rows, request: Request) -> dict[str, float]
 
 
 def contributions(
-    law: Array,
-    y: NDArray[np.intp],
-    z: NDArray[np.intp],
-    maximize: str | Cost,
-    groups: Levels,
-    weight: Array | None = None,
+    law: Array, y: Codes, z: Codes, maximize: str | Cost, groups: Levels, weight: Array | None = None
 ) -> Array:
     """What each row adds to the objective, (n,); their weighted mean is the objective.
 
@@ -307,8 +302,8 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
     if not possible:
         raise _refusal(ordered)
     simplest = next((candidate for candidate in possible if keeps(candidate, request)), None)
-    rules = [candidate for candidate in possible if candidate.solve is not None]
     if simplest is None:
+        rules = [candidate for candidate in possible if candidate.solve is not None]
         if not rules:
             raise _refusal(ordered)
         # the blind rule comes before the group rule; of rules solved for one budget the better one
@@ -328,14 +323,14 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
 
 def keeps(candidate: Candidate, request: Request) -> bool:
     """Whether unseen rows are expected to keep every budget; with a confidence, its bound."""
-    if request.confidence is None:
-        used = {name: candidate.promise[name].value for name in request.budgets}
-    elif candidate.bound is not None:
-        used = dict(candidate.bound)
-    else:
-        sure = request.confidence
-        used = {name: candidate.promise[name].upper(sure) for name in request.budgets}
-    return all(used[name] <= most + _SAME for name, most in request.budgets.items())
+    sure, promise, bound = request.confidence, candidate.promise, candidate.bound
+
+    def used(name: str) -> float:
+        if sure is None:
+            return promise[name].value
+        return promise[name].upper(sure) if bound is None else bound[name]
+
+    return all(used(name) <= most + _SAME for name, most in request.budgets.items())
 
 
 def paired_difference(a: Candidate, b: Candidate) -> Difference:
@@ -354,11 +349,7 @@ def paired_difference(a: Candidate, b: Candidate) -> Difference:
 
 def _best(first: Candidate, others: Sequence[Candidate]) -> Candidate:
     """The best in the objective; ties go to the simpler one."""
-    best = first
-    for candidate in others:
-        if paired_difference(candidate, best).clear:
-            best = candidate
-    return best
+    return reduce(lambda best, rival: rival if paired_difference(rival, best).clear else best, others, first)
 
 
 def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request) -> Candidate:
@@ -379,11 +370,9 @@ def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request)
 
 
 def _refusal(candidates: Sequence[Candidate]) -> InfeasibleError:
-    for candidate in reversed(candidates):
-        if candidate.refusal is not None:
-            return candidate.refusal
     notes = "; ".join(f"{candidate.name}: {candidate.note}" for candidate in candidates if candidate.note)
-    return InfeasibleError(f"No candidate keeps the budget, and no rule could be solved for it ({notes}).", {}, np.nan)
+    unsolved = InfeasibleError(f"No candidate keeps the budget, and no rule could be solved for it ({notes}).", {})
+    return next((c.refusal for c in reversed(candidates) if c.refusal is not None), unsolved)
 
 
 def _sentence(
@@ -426,10 +415,8 @@ def _sentence(
     if bought is None:
         return head
     levels = " and ".join(f"{most:g}" for most in request.budgets.values())
-    return (
-        f"{head} Using the whole budget of {levels} would buy {bought.value:.4f} ± "
-        f"{bought.error:.4f} of {label_of(request.aim)}."
-    )
+    more = f"{bought.value:.4f} ± {bought.error:.4f} of {label_of(request.aim)}"
+    return f"{head} Using the whole budget of {levels} would buy {more}."
 
 
 def _said(candidate: Candidate, metric: str) -> str:

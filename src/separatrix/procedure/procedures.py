@@ -195,11 +195,8 @@ class Decisions(Procedure):
         """The rule of any budgets of the same kinds; curves and resamples are computed once."""
         kind: Any = BlindPromises if self.blind else Promises if scores.shape[1] == 2 else LabelPromises
         shaped = scores.reshape(len(scores), -1, len(rows.groups)) if self.blind else scores
-        best = kind(
-            shaped, rows.y, rows.z, rows.weights, rows.groups,
-            maximize=self.maximize,
-            budget=min(self.budgets, default="eo_gap"),
-        )  # fmt: skip
+        aim = {"maximize": self.maximize, "budget": min(self.budgets, default="eo_gap")}
+        best = kind(shaped, rows.y, rows.z, rows.weights, rows.groups, **aim)
 
         def rule(budgets: Budgets, whole: PromisedRule | None = None) -> PromisedRule:
             if whole is not None and self.promises:
@@ -247,12 +244,9 @@ def _stricter(
 def refusal(asked: Budgets, smallest: Budgets) -> InfeasibleError:
     """The refusal of budgets that these rows cannot promise, with the smallest that they can."""
     least = " and ".join(f"{METRICS[name].label} {up(most)}" for name, most in smallest.items())
-    return InfeasibleError(
-        f"With these rows no rule can promise {budget_text(asked)} in the population: the "
-        f"strictest promises {least}. Ask for that or more, bring more rows of the small groups, "
-        "or join them.",
-        dict(smallest),
-    )
+    said = f"With these rows no rule can promise {budget_text(asked)} in the population: the strictest promises {least}"
+    hint = "Ask for that or more, bring more rows of the small groups, or join them."
+    return InfeasibleError(f"{said}. {hint}", dict(smallest))
 
 
 def decision_sums(law: Array, rows: Rows, counts: Array) -> tuple[Array, Array]:
@@ -302,9 +296,7 @@ class Scoring(Procedure):
         groups = rows.groups
         labels = scores.shape[1] // (len(groups) if self.blind else 1)
         if labels != 2:
-            raise InputError(
-                f"A separated score is for two labels, got {labels}: maximize accuracy or utility instead."
-            )
+            raise InputError(f"A separated score is for two labels, got {labels}: maximize accuracy or utility.")
         scored, count, strictest = (_blind_path if self.blind else _path)(scores, rows.y, rows.z, len(groups))
 
         def score(budgets: Budgets, whole: Any = None) -> SeparatedScore | BlindScore:

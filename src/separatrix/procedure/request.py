@@ -54,15 +54,12 @@ class Request:
             if not 0.0 <= one_number(most, f"max_{name}") < np.inf:
                 raise InputError(f"A budget is a number of at least 0, got {most} for {name!r}.")
             if most > 1.0 and not METRICS[name].nats:
-                raise InputError(
-                    f"A budget on {name!r} lies between 0 and 1, got {most:g}. For {most:g} % pass {most / 100:g}."
-                )
+                hint = f"For {most:g} % pass {most / 100:g}."
+                raise InputError(f"A budget on {name!r} lies between 0 and 1, got {most:g}. {hint}")
         if isinstance(self.maximize, str) and self.maximize not in (*OBJECTIVES, "auroc"):
             names = ", ".join(repr(name) for name in OBJECTIVES if name != "cost")
-            raise InputError(
-                f"`maximize` must be one of {names}, 'auroc', a Cost(...), or a function of "
-                f"tables, got {self.maximize!r}."
-            )
+            known = f"{names}, 'auroc', a Cost(...), or a function of tables"
+            raise InputError(f"`maximize` must be one of {known}, got {self.maximize!r}.")
         if self.maximize == "cost":
             raise InputError("Pass the costs: maximize=Cost(false_positive=1, false_negative=5).")
         one_of(self.guarantee, "guarantee", "finite-sample", "large-sample")
@@ -72,10 +69,8 @@ class Request:
         if not self.budgets:
             raise InputError("`confidence` says how surely a budget is kept: pass one, such as `max_eo_gap`.")
         if self.maximize == "auroc":
-            raise InputError(
-                "A `confidence` is for decisions; a score has none. Leave it out, and audit the "
-                "score on rows that you set aside: `audit_score(...).gap_upper`."
-            )
+            instead = "audit the score on rows that you set aside: `audit_score(...).gap_upper`"
+            raise InputError(f"A `confidence` is for decisions; a score has none. Leave it out, and {instead}.")
 
     @classmethod
     def from_arguments(
@@ -127,13 +122,9 @@ class Request:
     def __str__(self) -> str:
         verb = "Smallest" if isinstance(self.maximize, Cost) else "Best"
         name = "cost per row" if self.aim == "cost" else label_of(self.aim)
-        parts = [f"{verb} {name}"]
+        text = f"{verb} {name}"
         if self.budgets:
-            parts.append(f" with {budget_text(self.budgets)}")
-        if self.maximize == "auroc" and "eo_gap" in self.budgets:
-            parts.append(" at every threshold")
-        if self.blind:
-            parts.append(", without the group")
-        if self.confidence is not None:
-            parts.append(f", with confidence {self.confidence:g} ({self.guarantee})")
-        return "".join(parts)
+            text += f" with {budget_text(self.budgets)}"
+        text += " at every threshold" * (self.maximize == "auroc" and "eo_gap" in self.budgets)
+        text += ", without the group" * self.blind
+        return text if self.confidence is None else f"{text}, with confidence {self.confidence:g} ({self.guarantee})"
