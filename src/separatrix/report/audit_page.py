@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -164,15 +165,10 @@ def html(page: AuditPage, whole: bool = False) -> str:
     if isinstance(figure, Rates):
         shown["bars"] = figure.rows[:_MOST_BARS]
     else:
-        shown["curves"] = [
-            {
-                "name": curve.name,
-                "colour": PALETTE[i % len(PALETTE)],
-                "points": _path(curve, figure.even),
-                "dot": None if curve.dot is None else _place(*curve.dot),
-            }
-            for i, curve in enumerate(figure.curves)
-        ][:_MOST_CURVES]
+        for curve, colour in zip(figure.curves[:_MOST_CURVES], cycle(PALETTE), strict=False):
+            dot = None if curve.dot is None else _place(*curve.dot)
+            line = {"name": curve.name, "colour": colour, "points": _path(curve, figure.even), "dot": dot}
+            shown["curves"].append(line)
     return render_template("audit.html.jinja", **vars(page) | shown, whole=whole)
 
 
@@ -196,41 +192,40 @@ def _place(x: float, y: float) -> tuple[str, str]:
 
 def draw(figure: Rates | Curves, ax: Axes | None = None) -> Axes:
     """The figure with matplotlib."""
+    wide = isinstance(figure, Rates) or figure.even
+    ax = new_axes(*((7.0, 4.0) if wide else (5.0, 4.6))) if ax is None else ax
     if isinstance(figure, Rates):
-        drawn = _draw_rates(figure, new_axes(7.0, 4.0) if ax is None else ax)
+        _draw_rates(figure, ax)
     else:
-        size = (7.0, 4.0) if figure.even else (5.0, 4.6)
-        drawn = _draw_curves(figure, new_axes(*size) if ax is None else ax)
-    drawn.set_title(figure.title, loc="left", fontsize=10)
-    drawn.spines[["top", "right"]].set_visible(False)
-    return drawn
+        _draw_curves(figure, ax)
+    ax.set_title(figure.title, loc="left", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
-def _draw_rates(figure: Rates, ax: Axes) -> Axes:
+def _draw_rates(figure: Rates, ax: Axes) -> None:
     """Rate of a prediction per label and group, with its interval; dashed: all groups together."""
     panels = list(dict.fromkeys((row["label"], row["prediction"]) for row in figure.rows))
     reach = min(0.06 * (len(figure.groups) - 1), 0.3)
     spread = np.linspace(-reach, reach, len(figure.groups))
-    named = set()
+    unnamed = {*figure.groups}
     for row in figure.rows:
         x, z = panels.index((row["label"], row["prediction"])), figure.groups.index(row["group"])
         ax.plot([x - 0.42, x + 0.42], [row["label_rate"]] * 2, "--", color="0.6", lw=1, zorder=1)
-        rate = row["rate"]
+        rate, name = row["rate"], row["group"] if row["group"] in unnamed else None
         errors = [[max(rate - row["low"], 0.0)], [max(row["high"] - rate, 0.0)]]
-        name = None if z in named else row["group"]
-        named.add(z)
-        look: dict[str, Any] = {"color": PALETTE[z % len(PALETTE)], "label": name, "fmt": "o"}
-        ax.errorbar(x + spread[z], rate, errors, ms=5, capsize=3, **look)
+        unnamed.discard(row["group"])
+        colour = PALETTE[z % len(PALETTE)]
+        ax.errorbar(x + spread[z], rate, errors, ms=5, capsize=3, color=colour, label=name, fmt="o")
     names = [f"of those with {label}:\npredicted {prediction}" for label, prediction in panels]
     ax.set_xticks(range(len(panels)), names)
     ax.set_ylabel("share of the group")
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(-0.5, len(panels) - 0.5)
     ax.legend(frameon=False, fontsize=8, ncols=2 if len(figure.groups) > 6 else 1)
-    return ax
 
 
-def _draw_curves(figure: Curves, ax: Axes) -> Axes:
+def _draw_curves(figure: Curves, ax: Axes) -> None:
     """The curve of each group with its interval or dot; dashed: no difference."""
     if figure.even:
         ax.axhline(0.5, ls="--", color="0.6", lw=1, zorder=1)
@@ -255,7 +250,6 @@ def _draw_curves(figure: Curves, ax: Axes) -> Axes:
         ax.set_aspect("equal")
         many = {"loc": "lower right", "title": figure.legend}
     ax.legend(frameon=False, fontsize=8, **many)
-    return ax
 
 
 def named_rows(rows: Sequence[Row]) -> list[dict[str, str]]:

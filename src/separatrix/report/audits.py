@@ -30,6 +30,11 @@ SCOPE = (
     "This is about the decision that was audited, not about the score behind it: `audit_score` "
     "looks at every threshold."
 )
+_LOWER = (
+    "The bound on v is a lower one, for large samples: v is larger wherever the bands and bins are too coarse.\n"
+    "No upper bound holds without assumptions: with {:,} distinct predictions a digit far behind the point "
+    "can tell the attribute. Predictions released at a few values can be bounded."
+)
 _CELLS = "number", "", "number quiet", "whole", "number quiet", "quiet whole"
 _RATES = "", "number quiet", "number", "number", "number"
 _RANKS = "", "number quiet", "number", "number quiet", "quiet whole"
@@ -38,9 +43,7 @@ _RANKS = "", "number quiet", "number", "number quiet", "quiet whole"
 def decisions_page(a: Audit) -> AuditPage:
     """Of an audit of decisions."""
     t = a.table
-    labels = f"{len(t.labels)} labels"
-    if len(t.labels) <= 4:
-        labels = f"labels {', '.join(map(str, t.labels))}"
+    labels = f"labels {', '.join(map(str, t.labels))}" if len(t.labels) <= 4 else f"{len(t.labels)} labels"
     kind = "decisions" if t.moments is None else "posteriors or weighted rows"
     return AuditPage(
         kind="Separation audit",
@@ -86,8 +89,8 @@ def _cells(a: Audit) -> list[Row]:
     worst: dict[tuple[Any, Any], dict[str, Any]] = {}
     for row in _rows(a):
         largest = worst.setdefault((row["label"], row["group"]), row)
-        # with two labels both rates are equally far: show the last label's
-        if _away(row) >= _away(largest) - 1e-12:
+        away, most = (abs(cell["rate"] - cell["label_rate"]) for cell in (row, largest))
+        if away >= most - 1e-12:  # with two labels both rates are equally far: show the last label's
             worst[row["label"], row["group"]] = row
     shown = sorted(worst.values(), key=lambda row: -row["violation"])[:MOST_CELLS]
     return [
@@ -108,10 +111,6 @@ def _rows(a: Audit) -> list[dict[str, Any]]:
     """`Audit.cells`, row by row."""
     columns = a.cell_columns()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _away(row: dict[str, Any]) -> float:
-    return abs(row["rate"] - row["label_rate"])
 
 
 def _rates(a: Audit) -> Rates:
@@ -150,13 +149,7 @@ def score_page(a: ScoreAudit) -> AuditPage:
         ],
         title=f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart",
         table=[
-            (
-                group_name(group, a.sensitive_columns),
-                f"{weight:,.0f} rows",
-                f"FPR {_rate(a.rates[group][0])}",
-                f"TPR {_rate(a.rates[group][1])}",
-                f"AUROC {_rate(a.auroc_by_group[group])}",
-            )
+            (group_name(group, a.sensitive_columns), f"{weight:,.0f} rows", *_rates_of_score(a, group))
             for group, weight in zip(a.table.groups, rows, strict=True)
         ],
         columns=_RATES,
@@ -171,17 +164,12 @@ def score_page(a: ScoreAudit) -> AuditPage:
 def _roc(a: ScoreAudit) -> Curves:
     """Each group's ROC curve; the dots are the groups at the threshold of the largest gap."""
     negative, positive = a.table.labels
-    curves = [
-        Curve(
-            group_name(group, a.sensitive_columns),
-            f"{group_name(group, a.sensitive_columns)} ({a.auroc_by_group[group]:.3f})",
-            curve.fpr,
-            curve.tpr,
-            dot=a.rates[group],
-        )
-        for group, curve in a.curves.items()
-        if not np.isnan([*curve.fpr, *curve.tpr]).any()
-    ]
+    curves = []
+    for group, curve in a.curves.items():
+        if not np.isnan([*curve.fpr, *curve.tpr]).any():
+            name = group_name(group, a.sensitive_columns)
+            label = f"{name} ({a.auroc_by_group[group]:.3f})"
+            curves.append(Curve(name, label, curve.fpr, curve.tpr, dot=a.rates[group]))
     return Curves(
         f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {nats(a.violation)} nats",
         across=f"false-positive rate: P(S > t | Y = {negative})",
@@ -225,31 +213,22 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
         table=[_place(group_name(group, a.sensitive_columns), *a.ranks[group]) for group in a.groups[:_MOST_GROUPS]],
         columns=_RANKS,
         notes=a.notes,
-        scope="The bound on v is a lower one, for large samples: v is larger wherever the bands "
-        "and bins are too coarse to see a difference.\n"
-        f"No upper bound holds without assumptions: with {a.distinct:,} distinct predictions a "
-        "digit far behind the point can tell the attribute. Predictions released at a few values "
-        "can be bounded.",
+        scope=_LOWER.format(a.distinct),
         figure=lambda: _medians(a),
     )
 
 
 def _place(group: str, rows: float, median: float, low: float, high: float, first: float, last: float) -> Row:
     """A group's typical place among people with the same outcome."""
-    return (
-        group,
-        f"{rows:,.0f} rows",
-        f"{_percentile(median)} percentile",
-        f"[{100 * low:.1f}, {100 * high:.1f}]",
-        f"middle half from {100 * first:.0f} to {100 * last:.0f}",
-    )
+    interval, half = f"[{100 * low:.1f}, {100 * high:.1f}]", f"middle half from {100 * first:.0f} to {100 * last:.0f}"
+    return group, f"{rows:,.0f} rows", f"{_percentile(median)} percentile", interval, half
 
 
 def _finding(a: ContinuousAudit) -> str:
     if not a.estimable:
         return "Nothing can be said about these predictions; the notes say why."
     medians = {group_name(g, a.sensitive_columns): a.ranks[g][1] for g in a.groups}
-    low, high = (min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__))
+    low, high = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
     who = f"for {high} are typically at the {_percentile(medians[high])} percentile"
     if low != high:
         who += f", for {low} at the {_percentile(medians[low])}"
@@ -273,8 +252,7 @@ def _medians(a: ContinuousAudit) -> Curves:
         across="outcome",
         up="median rank of the prediction\namong people with the same outcome",
         heading="Median rank of each group along the outcome, the others in grey",
-        caption="Across: outcomes from low to high. Up: median rank from 0 to 1; under separation "
-        "every group lies on the dashed line.",
+        caption="Across: outcomes, low to high. Up: median rank; under separation all groups are on the dashed line.",
         curves=curves,
         even=True,
         ticks=list(map(str, next(iter(a.curves.values())).outcome)) if labelled else (),
@@ -358,8 +336,10 @@ def _areas(a: ScoreAudit) -> str:
     return f"of groups from {low} to {high}"
 
 
-def _rate(x: float) -> str:
-    return f"{x:.3f}" if x == x else "not defined"
+def _rates_of_score(a: ScoreAudit, group: Hashable) -> list[str]:
+    """The rates of a group at the threshold of the largest gap, and its AUROC."""
+    each = {"FPR": a.rates[group][0], "TPR": a.rates[group][1], "AUROC": a.auroc_by_group[group]}
+    return [f"{name} {x:.3f}" if x == x else f"{name} not defined" for name, x in each.items()]
 
 
 def _percentile(rank: float) -> str:

@@ -79,12 +79,9 @@ class Table:
         from html import escape
 
         def row(cells: Sequence[str], tag: str) -> str:
-            sides = ["left", *["right"] * (len(cells) - 1)]
-            made = (
-                f"<{tag} style='text-align:{side}'>{escape(cell)}</{tag}>"
-                for side, cell in zip(sides, cells, strict=True)
-            )
-            return f"<tr>{''.join(made)}</tr>"
+            first, *rest = (f"{escape(cell)}</{tag}>" for cell in cells)
+            right = "".join(f"<{tag} style='text-align:right'>{cell}" for cell in rest)
+            return f"<tr><{tag} style='text-align:left'>{first}{right}</tr>"
 
         body = [row(list(self.head), "th"), *(row(cells, "td") for cells in self.cells())]
         return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"

@@ -146,7 +146,5 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     >>> wrapped("word " * 21, indent="  ") == ["  " + "word " * 18 + "word", "  word word"]
     True
     """
-    return wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip
+    how: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+    return wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, **how)
