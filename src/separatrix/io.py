@@ -167,13 +167,12 @@ class OpenFolder:
         except OSError as error:
             why = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
             raise DataError(f"{place} cannot be read: {why}. Put a plain file there.") from error
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise DataError(f"{place} cannot be read: it is not a plain file.")
         with os.fdopen(handle, "rb") as file:
-            content = file.read(most + 1) if about.st_size <= most else b""
-        if about.st_size > most or len(content) > most:
+            content = file.read(most + 1)
+        if len(content) > most:
             raise DataError(f"{place} was changed: it has more than {most:,} bytes.")
         return content
 

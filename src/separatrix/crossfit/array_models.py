@@ -159,14 +159,11 @@ class Network(ArrayModel):
             if set(fitted.status) != {"ok"}:
                 raise InputError("The training of the network diverged. Use another base model.")
             trained = fitted.unscaled(mean, scale)
-        out = []
-        for i in range(len(rows)):
-            model = Network()
+        out = [self, *(Network() for _ in rows[1:])]
+        for i, model in enumerate(out):
             model.classes_, model.n_features_in_, model.mean_ = classes, matrix.shape[1], mean
             model.networks_ = None if trained is None else trained[[i]]
-            out.append(model)
-        self.__dict__.update(out[0].__dict__)
-        return [self, *out[1:]]
+        return out
 
     def _proba(self, rows: Matrix) -> Array:
         assert self.networks_ is not None

@@ -69,13 +69,12 @@ def _walk(model: Any) -> Iterator[Any]:
 
 def _sound_tree(model: BaseDecisionTree, tree: Any, owned: set[int]) -> bool:
     owned.add(id(tree))
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    inner = np.flatnonzero(left != -1)
-    inside = len(left) > 0 and tree.value.shape[0] == len(left)
-    for child in (left[inner], right[inner]):  # children come later, so every path ends
-        inside = inside and bool(((child > inner) & (child < len(left))).all())
-    columns = (feature[inner] >= 0) & (feature[inner] < model.n_features_in_)
-    return inside and bool(columns.all()) and tree.n_features == model.n_features_in_
+    n, width = len(tree.children_left), model.n_features_in_
+    inner = np.flatnonzero(tree.children_left != -1)
+    children, feature = np.stack([tree.children_left, tree.children_right])[:, inner], tree.feature[inner]
+    inside = (children > inner) & (children < n)  # children come later, so every path ends
+    sizes = n > 0 and (tree.value.shape[0], tree.n_features) == (n, width)
+    return sizes and bool(inside.all() and ((feature >= 0) & (feature < width)).all())
 
 
 def _sound_forest(model: BaseForest | BaseGradientBoosting, estimators: Any, owned: set[int]) -> bool:
@@ -95,13 +94,11 @@ def _sound_boosting(model: BaseHistGradientBoosting, predictors: Any, owned: set
     categorical = np.asarray(mapper.is_categorical_)
     if categorical.shape != (features,) or not _sound_preprocessor(model, features):
         return False
-    for column in np.flatnonzero(categorical):
-        levels = np.asarray(mapper.bin_thresholds_[column])
-        if not ((levels >= 0) & (levels < _BITS)).all():
-            return False
+    levels = np.concatenate([[0.0], *(mapper.bin_thresholds_[column] for column in np.flatnonzero(categorical))])
     trees = [tree for step in predictors for tree in step]
     owned.update(map(id, trees))
-    return all(sound_predictor(tree, categorical != 0) for tree in trees)
+    inside = bool(((levels >= 0) & (levels < _BITS)).all())
+    return inside and all(sound_predictor(tree, categorical != 0) for tree in trees)
 
 
 def _sound_preprocessor(model: Any, features: int) -> bool:
@@ -120,14 +117,10 @@ def sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
     nodes = tree.nodes
     if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes):
         return False
-    place = np.arange(len(nodes))
-    leaf = nodes["is_leaf"] != 0
-    inside = np.ones(len(nodes), dtype=bool)
-    for side in ("left", "right"):
-        inside &= leaf | ((nodes[side] > place) & (nodes[side] < len(nodes)))
+    leaf, children = nodes["is_leaf"] != 0, np.stack([nodes["left"], nodes["right"]])
     feature = np.where(leaf, 0, nodes["feature_idx"].astype(np.int64))
-    inside &= (feature >= 0) & (feature < len(categorical))
-    if not inside.all():
+    inside = leaf | ((children > np.arange(len(nodes))) & (children < len(nodes))).all(0)
+    if not (inside & (feature >= 0) & (feature < len(categorical))).all():
         return False
     by_level = ~leaf & (nodes["is_categorical"] != 0)
     bitsets = tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets

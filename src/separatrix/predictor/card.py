@@ -27,6 +27,16 @@ _RULES = {
     "aligned": "none: it is a number, one of the released values",
     "posterior": "drawn from the posterior",
 }
+_MIXTURE = (
+    "A **revealed mixture**: for each decision one of the models below is drawn, independently of the person, and "
+    "the draw is reported with the decision."
+)
+_LIMITS = (
+    "The violation v = I(U;Z|Y) is what the decision says about the group beyond the true outcome, in nats. It was "
+    "measured on data like the training data, with the recorded outcome taken as the true one; another population or "
+    "another way of recording outcomes needs another audit, and `separatrix.Monitor` watches the one in use. A low v "
+    "says nothing about accuracy within a group, nor whether the outcome itself is the right thing to predict."
+)
 _TITLES = {"choice": "Why this point", "audit": "Audit at selection, all folds pooled", "card": "Data"}
 
 
@@ -35,12 +45,7 @@ def text(predictor: Predictor) -> str:
     about = predictor.about
     lines = ["# Model card", ""]
     if len(predictor.branches) > 1:
-        lines += [
-            "A **revealed mixture**: for each decision one of the models below is drawn, "
-            "independently of the person, and the draw is reported with the decision.",
-            "",
-            *("| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"),
-        ]
+        lines += [_MIXTURE, "", "| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
         for i, (branch, weight) in enumerate(zip(predictor.branches, predictor.weights, strict=True)):
             model, trade_off = _trained(branch)
             lines.append(f"| {i} | {weight:.1%} | {model} | {trade_off} | {_decision(predictor, branch)} |")
@@ -61,18 +66,7 @@ def text(predictor: Predictor) -> str:
     for key, title in _TITLES.items():
         if about.get(key):
             lines += ["", f"## {title}", "", *_listed(_with_errors(about[key]))]
-    lines += [
-        "",
-        "## Limits",
-        "",
-        "The violation v = I(U;Z|Y) is what the decision says about the group beyond the true "
-        "outcome, in nats. It was measured on data like the training data, with the recorded "
-        "outcome taken as the true one; another population or another way of recording outcomes "
-        "needs another audit, and `separatrix.Monitor` watches the one in use. A low v says "
-        "nothing about accuracy within a group, nor whether the outcome itself is the right thing "
-        "to predict.",
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "## Limits", "", _LIMITS]) + "\n"
 
 
 def _axes(predictor: Predictor) -> list[str]:

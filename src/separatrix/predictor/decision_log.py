@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
-from separatrix.columns.draws import id_digests, id_texts, key_id
+from separatrix.columns.draws import Salt, id_digests, id_texts, key_id
 from separatrix.columns.groups import to_plain
 from separatrix.columns.text import harmless
 from separatrix.errors import DataError, InputError
@@ -53,7 +53,7 @@ class Drawn:
     scores: NDArray[np.float64] | None = None
 
 
-def records(predictor: Predictor, drawn: Drawn, ids: Any = None, salt: str | bytes | None = None) -> list[Record]:
+def records(predictor: Predictor, drawn: Drawn, ids: Any = None, salt: Salt = None) -> list[Record]:
     """One record per decision."""
     model, known = predictor.model_hash, [None] * len(drawn.labels)
     if ids is not None and salt is not None:
@@ -84,9 +84,7 @@ def append(path: Path, records: Sequence[Record]) -> None:
         file.write(text.getvalue().encode())
 
 
-def replay(
-    predictor: Predictor, log: Path, blocks: Iterable[Block] | None = None, salt: str | bytes | None = None
-) -> int:
+def replay(predictor: Predictor, log: Path, blocks: Iterable[Block] | None = None, salt: Salt = None) -> int:
     """Compare a log with what the model gives; the first difference is a `DataError`.
 
     Args:
@@ -110,24 +108,20 @@ def replay(
         if blocks is not None and len(decisions) < n:
             raise DataError(f"{log} has {done + len(decisions):,} decisions, fewer than there are rows.")
         keyed = ids is not None and salt is not None
+        coins = np.array([[decision[name] for name in _COINS] for decision in decisions]).reshape(-1, 2)
         if keyed and predictor.randomized:
             coins = predictor.coins(n, ids=ids, salt=salt)
-        else:  # those of the log
-            coins = np.array([[decision[name] for name in _COINS] for decision in decisions]).reshape(-1, 2)
-        if seen is None:
-            unknown = np.zeros(len(decisions), dtype=np.intp)
-            drawn = Drawn(coins, unknown, unknown, predictor.branch_of(coins), coins)
-        else:
-            drawn = predictor.decided(*seen, coins)
+        unknown = np.zeros(len(decisions), dtype=np.intp)
+        drawn = Drawn(coins, unknown, unknown, predictor.branch_of(coins), coins)
+        drawn = drawn if seen is None else predictor.decided(*seen, coins)
         skipped = ({"prediction"} if seen is None else set()) | (set() if keyed else {"key", "id"})
         expected = records(predictor, drawn, *((ids, salt) if keyed else ()))
         for record, true in zip(decisions, expected, strict=True):
             done += 1
             for name in _FIELDS:
                 if name not in skipped and not _same(record[name], true[name]):
-                    raise DataError(
-                        f"{log}, decision {done:,}: {name} is {record[name]!r}, this model gives {true[name]!r}."
-                    )
+                    different = f"{name} is {record[name]!r}, this model gives {true[name]!r}"
+                    raise DataError(f"{log}, decision {done:,}: {different}.")
     if next(logged, None) is not None:
         raise DataError(f"{log} has more decisions than there are rows, {done:,}.")
     if blocks is None and not done:
