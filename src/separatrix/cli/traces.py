@@ -63,10 +63,8 @@ def trace(
         other = criterion != "separation" or backend != "local" or scheduler
         odd = keep or categorical or missing_groups or unit or positive
         if not continuous or blind or method or odd or other:
-            raise InputError(
-                "--regression takes --target, --sensitive, --estimator trees or linear, --drop, "
-                "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
-            )
+            takes = "--target, --sensitive, --estimator trees or linear, --drop, --levels, --folds, --seed and --jobs"
+            raise InputError(f"--regression takes {takes}; --continuous-sensitive needs it.")
     from separatrix.frontier.rows import Settings
     from separatrix.frontier.shippable import describe, write_tables
     from separatrix.frontier.sweep import Execution
@@ -89,10 +87,8 @@ def trace(
     for line in () if json else describe(rows, data):
         say(line)
     name = data if target is None else Path(data).name
-    frontier = trace_data(
-        rows, shared(max_eo_gap=max_eo_gap, blind=blind, criterion=criterion, method=method),
-        name=name,
-    )  # fmt: skip
+    settings = shared(max_eo_gap=max_eo_gap, blind=blind, criterion=criterion, method=method)
+    frontier = trace_data(rows, settings, name=name)
     text = "\n".join(write_tables(frontier))
     answer(text, {"folder": out, "answers": list(map(asdict, frontier.answers))}, json)
 
@@ -107,7 +103,7 @@ def _numbers(data: str, target: str | None, groups: list[str], drop: list[str], 
         raise InputError(_UNNAMED.format(data))
     columns = read_table(data)
     check_present([target, *groups, *drop], list(columns), repr(data))
-    rest = {name: x for name, x in columns.items() if name != target and name not in drop}
+    rest = {name: x for name, x in columns.items() if name not in (target, *drop)}
     z = {column: columns[column] for column in groups}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # columns that are left out

@@ -77,11 +77,10 @@ class PromiseTable(Mapping[str, Promise]):
         return f"<PromiseTable: {', '.join(f'{name} {promise}' for name, promise in self.items())}>"
 
     def _repr_html_(self) -> str:
-        rows = (
-            (label_of(name), f"{promise.value:.4f}", f"{promise.error:.2g}",
-             f"{promise.low:.4f} to {promise.high:.4f}")
-            for name, promise in self.items()
-        )  # fmt: skip
+        rows = [
+            (label_of(name), f"{value:.4f}", f"{error:.2g}", f"{low:.4f} to {high:.4f}")
+            for name, (value, error, low, high) in self.items()
+        ]
         return Table("", ("", "on unseen rows", "standard error", "95 %"), tuple(rows)).html()
 
     def to_dict(self) -> dict[str, Any]:

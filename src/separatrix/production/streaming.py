@@ -71,8 +71,7 @@ def predict_file(
     Returns:
         The number of rows.
     """
-    place, target = Path(source), Path(out)
-    log_path = None if log is None else Path(log)
+    place, target, log_path = Path(source), Path(out), None if log is None else Path(log)
     copied = [name for name in dict.fromkeys(keep) if name != id_column]
     columns = list(dict.fromkeys([*_needed(predictor, id_column), *copied]))
     if rows < 1:
@@ -288,8 +287,7 @@ def _add(monitor: Monitor, block: Block, y: str, z: Sequence[str], pred: Sequenc
         if len(pred) == 1 and len(table.predictions) != 2:
             raise InputError(f"The reference has posteriors of {listed(table.predictions)}: repeat --pred for each.")
         columns = [as_numbers(block[name], name) for name in pred]
-        columns = [1.0 - columns[0], *columns] if len(columns) == 1 else columns
-        predicted: Any = np.column_stack(columns)
+        predicted: Any = np.column_stack(columns if len(columns) > 1 else [1.0 - columns[0], *columns])
     else:
         predicted = _like(block[pred[0]], table.predictions, pred[0])
     groups = {z[0]: _like(block[z[0]], table.groups, z[0])} if len(z) == 1 else {name: block[name] for name in z}
