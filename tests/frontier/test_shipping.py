@@ -16,7 +16,7 @@ from people import applicants
 from separatrix.cli import main
 from separatrix.errors import InputError
 from separatrix.frontier.operating_point import with_warnings
-from separatrix.report.words import is_constant
+from separatrix.procedure.promise import is_constant
 from separatrix.statistics.unseen import Promise
 
 pytestmark = pytest.mark.slow

@@ -24,9 +24,8 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule, Rule, ThresholdChannel
 from separatrix.procedure.candidates import CandidateTable, candidates, choose
 from separatrix.procedure.procedures import Procedure, Rows
-from separatrix.procedure.promise import Measured, Promise, PromiseTable, Run
+from separatrix.procedure.promise import Measured, Promise, PromiseTable, Run, hardly_decides
 from separatrix.procedure.request import Request
-from separatrix.report.words import hardly_decides
 
 Array = NDArray[np.float64]
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities

@@ -29,8 +29,8 @@ from separatrix.frontier.trained import Trained, trained_points
 from separatrix.io import write_whole
 from separatrix.optimum.limit import limit
 from separatrix.procedure.procedures import Decisions, Plain, Scoring
-from separatrix.procedure.promise import Measured, Promise
-from separatrix.report.words import budget_text, is_constant, majority
+from separatrix.procedure.promise import Measured, Promise, is_constant
+from separatrix.report.words import budget_text, majority
 from separatrix.statistics.unseen import noise_floor, unseen
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from separatrix.frontier.trained import Trained, held_out_law
 from separatrix.optimum.rules import DrawnLabel, PlainRule
 from separatrix.predictor.predictor import Branch, Predictor, policy_rule
 from separatrix.procedure.candidates import coin_share
-from separatrix.procedure.promise import Measured, Promise, PromiseTable
+from separatrix.procedure.promise import Measured, Promise, PromiseTable, hardly_decides, is_constant
 from separatrix.procedure.request import Request
 from separatrix.report import words
 
@@ -182,7 +182,7 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
     """The point with a sentence for each part of its decisions that decides nothing."""
     notes, labels = list(point.notes), list(map(str, point.frontier.labels))
     rows = point.tables.sum((0, 2, 3)) / point.tables.sum()
-    if said := words.hardly_decides(point.decided.sum((0, 1, 2)), rows, point.frontier.labels):
+    if said := hardly_decides(point.decided.sum((0, 1, 2)), rows, point.frontier.labels):
         notes.append(said)
     for name, most in point.question.budgets.items():
         promised = point.promise[name]
@@ -191,13 +191,13 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
             notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
     for z, group in enumerate(() if point.is_score else point.frontier.groups):
         counts = point.decided[:, :, [z]]
-        label = words.is_constant(counts) if counts.sum() > 0 else None
+        label = is_constant(counts) if counts.sum() > 0 else None
         if label is not None:
             named = group_name(group, point.frontier.sensitive)
             notes.append(f"Everybody of the group {named!r} gets {labels[label]!r}.")
     parts = () if point.mixture is None else zip(point.mixture.weights, point.mixture.points, strict=True)
     for weight, component in parts:
-        label = words.is_constant(component.tables)
+        label = is_constant(component.tables)
         if label is not None and weight < 1:
             only = words.constant_text(labels[label], rows[label])
             notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")

@@ -36,9 +36,9 @@ from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import Candidate, Choice, candidates, choose, coin_share, contributions
 from separatrix.procedure.procedures import Decisions, Procedure, Scoring
-from separatrix.procedure.promise import Measured, PromiseTable, same_for_all
+from separatrix.procedure.promise import Measured, PromiseTable, is_constant, same_for_all
 from separatrix.procedure.request import Request
-from separatrix.report.words import budget_text, constant_text, is_constant
+from separatrix.report.words import budget_text, constant_text
 from separatrix.statistics.certificates import (
     default_composition,
     folds_eo_gap_bound,

@@ -29,11 +29,11 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule
 from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver, decision_sums, refusal
 from separatrix.report.table import Table
-from separatrix.report.words import budget_text, constant_text, is_constant
+from separatrix.report.words import budget_text, constant_text
 from separatrix.statistics.unseen import Promise, unseen
 
 __all__ = ["Measured", "Promise", "PromiseTable", "Run"]
-__all__ += ["mean_cost", "measures_for", "tightened", "unseen_score"]
+__all__ += ["hardly_decides", "is_constant", "mean_cost", "measures_for", "same_for_all", "tightened", "unseen_score"]
 
 T = TypeVar("T")
 Array = NDArray[np.float64]
@@ -42,6 +42,7 @@ Codes = NDArray[np.intp]
 
 _TRIES = 6
 _SAME = 1e-12  # rounding
+_ALL, _NEARLY = 0.999, 0.99  # of the decisions: the same for everybody, and almost
 
 
 class PromiseTable(Mapping[str, Promise]):
@@ -270,6 +271,29 @@ def same_for_all(question: object, only: str, share: float, smallest: Budgets, o
         dict(smallest),
         share,
     )
+
+
+def is_constant(tables: Array) -> int | None:
+    """The code of the label that everybody gets, from tables (folds, y, z, u); None if decided.
+
+    >>> is_constant(np.array([[[[5.0, 0.0]], [[3.0, 0.0]]]]))
+    0
+    """
+    share = tables.sum((0, 1, 2)) / tables.sum()
+    return int(share.argmax()) if share.max() > _ALL else None
+
+
+def hardly_decides(given: Array, rows: Array, labels: Levels) -> str:
+    """That nearly everybody gets one label, from how many get and how many have each; "" where that is not so.
+
+    >>> hardly_decides(np.array([996.0, 4.0]), np.array([900.0, 100.0]), ("no", "yes"))
+    "It hardly decides: 99.6% of all get 'no', and always 'no' is right for 90.0%."
+    """
+    often = int(given.argmax())
+    if (share := given[often] / given.sum()) <= _NEARLY:
+        return ""
+    name, right = repr(str(labels[often])), rows[often] / rows.sum()
+    return f"It hardly decides: {share:.1%} of all get {name}, and always {name} is right for {right:.1%}."
 
 
 class _Fold(NamedTuple):

@@ -17,7 +17,6 @@ from separatrix.core.measures import METRICS, label_of
 
 Array = NDArray[np.float64]
 WIDTH = 100  # columns of a terminal
-_ALL, _NEARLY = 0.999, 0.99  # of the decisions: the same for everybody, and almost
 
 
 def budget_text(budgets: Mapping[str, float]) -> str:
@@ -74,32 +73,9 @@ def majority(tables: Array, labels: Levels) -> tuple[str, float]:
     return str(labels[int(rows.argmax())]), float(rows.max() / rows.sum())
 
 
-def is_constant(tables: Array) -> int | None:
-    """The code of the label that everybody gets, from tables (folds, y, z, u); None if decided.
-
-    >>> is_constant(np.array([[[[5.0, 0.0]], [[3.0, 0.0]]]]))
-    0
-    """
-    share = tables.sum((0, 1, 2)) / tables.sum()
-    return int(share.argmax()) if share.max() > _ALL else None
-
-
 def constant_text(label: object, share: float) -> str:
     """What a constant is called everywhere."""
     return f"the same for everybody: always {str(label)!r} (right for {share:.1%} of the rows)"
-
-
-def hardly_decides(given: Array, rows: Array, labels: Levels) -> str:
-    """That nearly everybody gets one label, from how many get and how many have each; "" where that is not so.
-
-    >>> hardly_decides(np.array([996.0, 4.0]), np.array([900.0, 100.0]), ("no", "yes"))
-    "It hardly decides: 99.6% of all get 'no', and always 'no' is right for 90.0%."
-    """
-    often = int(given.argmax())
-    if (share := given[often] / given.sum()) <= _NEARLY:
-        return ""
-    name, right = repr(str(labels[often])), rows[often] / rows.sum()
-    return f"It hardly decides: {share:.1%} of all get {name}, and always {name} is right for {right:.1%}."
 
 
 def recognised(table: Array, labels: Levels, groups: Levels, columns: Sequence[str] = (), most: int = 4) -> str:
