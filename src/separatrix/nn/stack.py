@@ -354,7 +354,7 @@ class Layers:
             x: inputs.
             flat: a leaf to differentiate at in place of the parameters; None: they are constants.
         """
-        weights, biases = self._parts(self.flat if flat is None else flat)
+        weights, biases = (self.weights, self.biases) if flat is None else self._parts(flat)
         h = x
         for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
             h = torch.baddbmm(bias, h, weight).relu_()
