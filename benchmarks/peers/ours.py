@@ -41,10 +41,7 @@ def asked(blind: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]
     for goal, (maximize, budget, levels) in GOALS.items():
         for level in levels[::2] if quick else levels:
             first = _within(model, budget, level, maximize=maximize)
-            # the rule that is better by more than chance is also the best within the budget
-            ruled = first[0].choice_.endswith("rule")
-            other = {"maximize": maximize, "use_whole_budget": True}
-            whole = first if ruled else _within(model, budget, level, **other)
+            whole = _within(model, budget, level, maximize=maximize, use_whole_budget=True)
             for mode, (found, refused) in zip(MODES, (first, whole), strict=True):
                 name = f"{mode}, {goal}, {level:g}"
                 yield name, partial(_decisions, found, test, fold.test.z)

@@ -91,6 +91,17 @@ def test_an_involved_one_must_beat_the_standard_error_of_the_paired_difference()
     assert choose([plain, without, noisy], ASKED).candidate.name == "without the group"
 
 
+def test_the_whole_budget_buys_what_is_best_by_however_little():
+    """On an admissions table the rule was better by less than its error, and the budget of 0.1 stayed unused."""
+    right = np.r_[np.ones(80), np.zeros(20)]
+    better = np.r_[np.zeros(2), np.ones(81), np.zeros(17)]
+    without, rule = candidate("without the group", 0.03, right), candidate("group rule", 0.05, better)
+    assert not paired_difference(rule, without).clear
+    assert choose([without, rule], ASKED).candidate is without
+    assert choose([without, rule], replace(ASKED, use_whole_budget=True)).candidate is rule
+    assert choose([without, candidate("group rule", 0.05, right)], ASKED).candidate is without
+
+
 def test_the_sentence_says_what_the_whole_budget_would_buy():
     right = np.r_[np.ones(8000), np.zeros(2000)]
     more = right.copy()

@@ -18,7 +18,8 @@ more of the budget *and* is better by more than the standard error of the paired
           \qquad d_i = c_i - s_i,
 
 where c_i and s_i are what the same unseen row i adds to the objective. Ties go to the simpler one.
-If nothing keeps the budget, the rule that was solved for it ships.
+If nothing keeps the budget, the rule that was solved for it ships. With `use_whole_budget` the best within the budget
+ships, by however little.
 """
 
 from __future__ import annotations
@@ -311,7 +312,7 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
     else:
         later = [candidate for candidate in possible if candidate.place > simplest.place]
         within = [candidate for candidate in later if candidate.solve is not None or keeps(candidate, request)]
-        whole_best = _best(simplest, within)
+        whole_best = _best(simplest, within, clearly=not request.use_whole_budget)
         chosen = whole_best if request.use_whole_budget else _no_worse(simplest, later, request)
     bought = None
     if simplest is not None and chosen is not whole_best:
@@ -347,9 +348,14 @@ def paired_difference(a: Candidate, b: Candidate) -> Difference:
     return Difference(mean, float(np.sqrt((w**2 * (d - mean) ** 2).sum()) / w.sum()))
 
 
-def _best(first: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """The best in the objective; ties go to the simpler one."""
-    return reduce(lambda best, rival: rival if paired_difference(rival, best).clear else best, others, first)
+def _best(first: Candidate, others: Sequence[Candidate], clearly: bool = True) -> Candidate:
+    """The best in the objective, `clearly` by more than the standard error; ties go to the simpler one."""
+    best = first
+    for candidate in others:
+        lead = paired_difference(candidate, best)
+        if lead.clear if clearly else lead.value > _SAME:
+            best = candidate
+    return best
 
 
 def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request) -> Candidate:
