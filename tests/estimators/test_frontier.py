@@ -368,3 +368,14 @@ def test_a_decision_that_is_the_same_for_everybody_is_refused_with_the_smallest_
     model.set_params(max_eo_gap=refused.value.smallest["eo_gap"]).fit(X, y, sensitive_features=z)
     assert model.choice_ == "group rule"
     assert "It hardly decides" in model.sentence_
+
+
+def test_costs_for_which_one_label_is_the_best_decision_are_no_refusal():
+    """With features that say nothing and an error that costs fifty times the other, no budget decides."""
+    rng = np.random.default_rng(0)
+    X, y, z = rng.normal(size=(600, 2)), rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    cost = sx.Cost(false_positive=1, false_negative=50)
+    model = FrontierClassifier(LogisticRegression(), maximize=cost, max_eo_gap=0.05, cv=3, random_state=0)
+    model.fit(X, y, sensitive_features=z)
+    assert set(model.predict(X, sensitive_features=z)) == {1}
+    assert "It hardly decides: 100.0% of all get '1'" in model.sentence_

@@ -101,8 +101,8 @@ def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.in
     lacking = np.flatnonzero((present.sum(0) > 0) & (present.min(0) < 2))
     if len(lacking):
         group = int(lacking[0])
-        found = ", ".join(map(str, present[:, group]))
-        raise InputError(f"Thresholds need at least two rows of each label in each group; group {group} has {found}.")
+        sizes = ", ".join(map(str, present[:, group]))
+        raise InputError(f"Thresholds need at least two rows of each label in each group; group {group} has {sizes}.")
     held_out = np.concatenate([of_cell[: ceil(HELD_OUT * len(of_cell))] for of_cell in cells])
     return np.sort(np.delete(rows, held_out)), np.sort(rows[held_out])
 

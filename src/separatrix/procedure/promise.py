@@ -174,7 +174,7 @@ class Run:
         return used
 
     def deciding(self, question: object, budgets: Budgets) -> Measured:
-        """The same, refused where what ships is the same for everybody.
+        """The same, refused where what ships is the same for everybody and a larger budget would decide.
 
         Args:
             question: what was asked for, for the sentence.
@@ -182,11 +182,11 @@ class Run:
         """
         measured = self.measured(budgets)
         label = is_constant(self.shipped(measured.rule))
-        if label is None:
-            return measured
+        if label is None or not (smallest := self.smallest_that_decides()):
+            return measured  # under costs the best decision may be one label for all, whatever the budget
         share = float(np.average(self.rows.y == label, weights=self.rows.weights))
         only = constant_text(self.rows.labels[label], share)
-        raise same_for_all(question, only, share, self.smallest_that_decides())
+        raise same_for_all(question, only, share, smallest)
 
     def measured_fold(self, k: int) -> Measured:
         """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
