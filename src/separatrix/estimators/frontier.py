@@ -276,13 +276,13 @@ class FrontierClassifier(ShippingClassifier):
             assert isinstance(base, CrossFit)
             if name not in runs:
                 runs[name] = Run(procedure, NestedScores.from_out_of_fold(self._fold, base.scores), table)
-            if not procedure.budgets:
-                return runs[name].measured()
-            return runs[name].deciding(request, procedure.budgets)  # stricter ones on the same curves
+            return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
 
         possible = candidates(reasons, measure, table, request)
         choice = choose(possible, request, self._group_words(quoted=False))
         shipped = choice.candidate
+        if shipped.solve is not None:
+            runs[shipped.name].refuse_a_constant(shipped.payload.rule, request)
         given, rows = (shipped.payload.tables.sum(axes) for axes in ((0, 1, 2), (0, 2, 3)))
         warning = hardly_decides(given, rows, table.labels)
         self.choice_, self.sentence_ = shipped.name, f"{choice.sentence} {warning}".rstrip()

@@ -173,20 +173,15 @@ class Run:
             used[first] = max(used[first], measured.rule.expected)
         return used
 
-    def deciding(self, question: object, budgets: Budgets) -> Measured:
-        """The same, refused where what ships is the same for everybody and a larger budget would decide.
+    def refuse_a_constant(self, rule: Any, question: object) -> None:
+        """Refuse a rule that is the same for everybody, where a larger budget would decide.
 
-        Args:
-            question: what was asked for, for the sentence.
-            budgets: instead of the procedure's own levels.
+        Under costs the best decision may be one label for all, whatever the budget.
         """
-        measured = self.measured(budgets)
-        label = is_constant(self.shipped(measured.rule))
-        if label is None or not (smallest := self.smallest_that_decides()):
-            return measured  # under costs the best decision may be one label for all, whatever the budget
-        share = float(np.average(self.rows.y == label, weights=self.rows.weights))
-        only = constant_text(self.rows.labels[label], share)
-        raise same_for_all(question, only, share, smallest)
+        label = is_constant(self.shipped(rule))
+        if label is not None and (smallest := self.smallest_that_decides()):
+            share = float(np.average(self.rows.y == label, weights=self.rows.weights))
+            raise same_for_all(question, constant_text(self.rows.labels[label], share), share, smallest)
 
     def measured_fold(self, k: int) -> Measured:
         """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
@@ -199,22 +194,31 @@ class Run:
         return decision_sums(law, self.rows, self.rows.weights)[0][None]
 
     def smallest_that_decides(self) -> dict[str, float]:
-        """Budgets, in the proportion asked for, whose rule is not the same for everybody; none where none is known."""
-        budgets = self.procedure.budgets
+        """Budgets, in the proportion asked for, that are promised and whose rule is not the same for everybody.
 
-        def decides(factor: float) -> bool:
+        None where none is known.
+        """
+
+        def scaled(factor: float) -> dict[str, float]:
+            return {name: most * factor for name, most in self.procedure.budgets.items()}
+
+        def decides(factor: float, promised: bool = False) -> bool:
             try:
-                rule = self._solver(None)({name: most * factor for name, most in budgets.items()}, None)
+                if promised:
+                    asked: Any = replace(self.procedure, budgets=scaled(factor))  # type: ignore[type-var]
+                    return is_constant(self.shipped(Run(asked, self.scores, self.rows).measured().rule)) is None
+                return is_constant(self.shipped(self._solver(None)(scaled(factor), None))) is None
             except InfeasibleError:
                 return False
-            return is_constant(self.shipped(rule)) is None
 
         tried = pairwise((1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0))
         low, high = next((pair for pair in tried if decides(pair[1])), (0.0, 0.0))
         for _ in range(5):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if decides(middle) else (middle, high)
-        return {name: most * high for name, most in budgets.items() if high}
+        # a promised rule is solved for less than the budget, so it may need more of it to decide
+        enough = (high * more for more in (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0) if high)
+        return next((scaled(factor) for factor in enough if decides(factor, promised=True)), {})
 
     def _on_all(self, budgets: Budgets) -> Measured:
         rule = self._solver(None)(budgets, None)
