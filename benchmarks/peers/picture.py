@@ -53,14 +53,6 @@ class Points(NamedTuple):
     gap: NDArray[np.float64]
     accuracy: NDArray[np.float64]
 
-    def means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self.gap.mean(1), self.accuracy.mean(1)
-
-    def errors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The standard error of each mean."""
-        gap, accuracy = (x.std(1, ddof=1) / np.sqrt(x.shape[1]) for x in self)
-        return gap, accuracy
-
 
 def main(folder: Path = Path(".bench/peers"), out: Path = Path("docs/_static")) -> None:
     """Draw what `python -m benchmarks.peers compare --data adult-full` has measured."""
@@ -69,10 +61,6 @@ def main(folder: Path = Path(".bench/peers"), out: Path = Path("docs/_static")) 
     for look, colours in LOOKS.items():
         with whole_file(out / f"readme-{look}.png") as path:
             _draw(series, limit, colours).savefig(path, format="png", dpi=200, transparent=True)
-    for name, points in series.items():
-        print(name)
-        for values in zip(*points.means(), *points.errors(), strict=True):
-            print("  gap {:.4f}, accuracy {:.4f}; standard errors {:.4f}, {:.4f}".format(*values))
 
 
 def _traced(folder: Path) -> dict[str, Points]:
@@ -133,8 +121,8 @@ def _draw(series: dict[str, Points], limit: Any, colours: dict[str, str]) -> Any
 
 
 def _bars(ax: Any, points: Points, marker: str, colour: str, label: str, size: float = 5.5) -> None:
-    (gap, accuracy), (gap_error, accuracy_error) = points.means(), points.errors()
+    (gap, accuracy), errors = (x.mean(1) for x in points), [x.std(1, ddof=1) / np.sqrt(x.shape[1]) for x in points]
     ax.errorbar(
-        gap, accuracy, accuracy_error, gap_error, marker, color=colour, ms=size, lw=1.6,
+        gap, accuracy, errors[1], errors[0], marker, color=colour, ms=size, lw=1.6,
         elinewidth=0.8, alpha=0.9, label=label,
     )  # fmt: skip

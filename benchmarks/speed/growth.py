@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import separatrix as sx
 from benchmarks._measuring import DOCS, added_memory, in_own_process, machine, publish
 from benchmarks.speed.rows import people, write_parquet
 
@@ -90,8 +91,6 @@ SOLVED = ("limit", "limit_accuracy", "limit_cost", "limit_files", "separate")  #
 
 def trace(rows: int, cells: tuple[int, int], features: int, **_: Any) -> Work:
     """The main job with boosted trees: all fits of five outer folds, rules and promises."""
-    import separatrix as sx
-
     sample, _lanes = _sample(rows, (2, cells[1]), 1, features)
     how = {"estimator": "trees", "method": []}
     return lambda: sx.trace(sample.X, sample.y, sensitive_features=sample.z, **how)
@@ -107,35 +106,29 @@ def _posteriors(y: np.ndarray, z: np.ndarray, labels: int, rng: np.random.Genera
 
 
 def audit(rows: int, cells: tuple[int, int], **_: Any) -> Work:
-    import separatrix as sx
-
     y, z, rng = people(rows, cells)
     u = np.where(rng.random(rows) < 0.3, rng.integers(0, cells[0], rows), y)
     return lambda: sx.audit(y, u, sensitive_features=z)
 
 
 def audit_scores(rows: int, cells: tuple[int, int], **_: Any) -> Work:
-    import separatrix as sx
-
     y, z, rng = people(rows, cells)
     p = _posteriors(y, z, cells[0], rng)
     return lambda: sx.audit(y, p, sensitive_features=z)
 
 
-def audit_files(rows: int, **_: Any) -> Work:
-    import separatrix as sx
-
+def _of_files(rows: int, work: Callable[..., Any], **asked: Any) -> Work:
     folder = tempfile.TemporaryDirectory()
-    files, columns = write_parquet(folder.name, rows), {"target": "y", "sensitive_features": "z"}
-    return lambda keep=folder: sx.audit(files, prediction="u", **columns)
+    files = write_parquet(folder.name, rows)
+    return lambda keep=folder: work(files, target="y", sensitive_features="z", **asked)
+
+
+def audit_files(rows: int, **_: Any) -> Work:
+    return _of_files(rows, sx.audit, prediction="u")
 
 
 def audit_score_files(rows: int, **_: Any) -> Work:
-    import separatrix as sx
-
-    folder = tempfile.TemporaryDirectory()
-    files, columns = write_parquet(folder.name, rows), {"target": "y", "sensitive_features": "z"}
-    return lambda keep=folder: sx.audit_score(files, prediction="s", **columns)
+    return _of_files(rows, sx.audit_score, prediction="s")
 
 
 def train(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Work:
@@ -169,8 +162,6 @@ def _scored(rows: int, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def limit(rows: int, cells: tuple[int, int], trade_offs: int, **how: Any) -> Work:
     """The limit of utility within v, or of what `maximize` and `budget` say."""
-    import separatrix as sx
-
     y, s, z = _scored(rows, cells[1])
     asked = {name: how[name] for name in ("maximize", "budget") if name in how}
     return lambda: sx.limit(y, s, sensitive_features=z, points=max(trade_offs, 2), **asked)
@@ -181,14 +172,10 @@ def limit_accuracy(**how: Any) -> Work:
 
 
 def limit_cost(**how: Any) -> Work:
-    from separatrix import Cost
-
-    return limit(**how, maximize=Cost(false_positive=1, false_negative=5), budget="violation")
+    return limit(**how, maximize=sx.Cost(false_positive=1, false_negative=5), budget="violation")
 
 
 def separate(rows: int, cells: tuple[int, int], **_: Any) -> Work:
-    import separatrix as sx
-
     y, s, z = _scored(rows, cells[1])
     return lambda: sx.theory.separate(y, s, sensitive_features=z)
 
@@ -220,13 +207,7 @@ def boosting(rows: int, cells: tuple[int, int], trade_offs: int, features: int) 
 
 
 def limit_files(rows: int, trade_offs: int, **_: Any) -> Work:
-    import separatrix as sx
-
-    folder = tempfile.TemporaryDirectory()
-    files = write_parquet(folder.name, rows)
-    asked = {"maximize": "accuracy", "budget": "eo_gap", "points": max(trade_offs, 2)}
-    asked |= {"target": "y", "sensitive_features": "z", "score": "s"}
-    return lambda keep=folder: sx.limit(files, **asked)
+    return _of_files(rows, sx.limit, score="s", maximize="accuracy", budget="eo_gap", points=max(trade_offs, 2))
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:

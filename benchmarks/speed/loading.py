@@ -65,12 +65,8 @@ def csv_with_pandas() -> Any:
 
 
 CASES: dict[str, Callable[[], Any]] = {
-    "adult": partial(dataset, "adult"),
+    **{name: partial(dataset, name) for name in ("adult", "compas", "bank", "acs_occupation", "acs_occupation_large")},
     "adult, all columns": partial(dataset, "adult", features="full"),
-    "compas": partial(dataset, "compas"),
-    "bank": partial(dataset, "bank"),
-    "acs_occupation": partial(dataset, "acs_occupation"),
-    "acs_occupation_large": partial(dataset, "acs_occupation_large"),
     "CSV, 1 M rows": csv,
     "CSV, 1 M rows, pandas": csv_with_pandas,
 }
