@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -200,3 +201,15 @@ def test_a_bad_request_names_the_value(arguments, said):
 def test_a_budget_implies_its_criterion():
     assert Request.from_arguments(budgets={"parity_gap": 0.05}).criterion == "independence"
     assert str(Request.from_arguments(max_violation=0.01)).endswith("v ≤ 0.01")
+
+
+def test_a_rule_that_decides_nothing_does_not_replace_a_simpler_one():
+    """Solved for the gap of the simpler one, the rule gave everybody one label, which was then refused."""
+    right = np.r_[np.ones(8000), np.zeros(2000)]
+    better = right.copy()
+    better[8000:8500] = 1.0
+    constant = SimpleNamespace(tables=np.array([[[[0.0, 5.0]], [[0.0, 3.0]]]]))
+    plain = candidate("plain", 0.03, right)
+    rule = replace(candidate("group rule", 0.0, better), payload=constant, solve=None)
+    assert choose([plain, rule], ASKED).candidate is plain
+    assert choose([plain, replace(rule, payload=None)], ASKED).candidate.name == "group rule"

@@ -281,7 +281,7 @@ class FrontierClassifier(ShippingClassifier):
         possible = candidates(reasons, measure, table, request)
         choice = choose(possible, request, self._group_words(quoted=False))
         shipped = choice.candidate
-        if shipped.solve is not None:
+        if shipped.solve is not None and shipped.payload.procedure.budgets == request.budgets:
             runs[shipped.name].refuse_a_constant(shipped.payload.rule, request)
         given, rows = (shipped.payload.tables.sum(axes) for axes in ((0, 1, 2), (0, 2, 3)))
         warning = hardly_decides(given, rows, table.labels)

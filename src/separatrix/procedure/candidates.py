@@ -38,7 +38,7 @@ from separatrix.core.measures import METRICS, label_of
 from separatrix.errors import InfeasibleError, require
 from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.procedure.procedures import Decisions, Plain, Procedure, Rows
-from separatrix.procedure.promise import Measured, Promise, PromiseTable
+from separatrix.procedure.promise import Measured, Promise, PromiseTable, is_constant
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
 from separatrix.statistics.certificates import violation_bound
@@ -359,7 +359,7 @@ def _best(first: Candidate, others: Sequence[Candidate], clearly: bool = True) -
 
 
 def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request) -> Candidate:
-    """The simplest, or a more involved one that is better and in no budget worse."""
+    """The simplest, or a more involved one that decides, is better and in no budget worse."""
     chosen = simplest
     for candidate in later:
         rival = candidate
@@ -370,7 +370,8 @@ def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request)
             except InfeasibleError:  # these rows cannot promise as little as the simple one uses
                 continue
         used = [rival.promise[k].value - chosen.promise[k].value for k in level]
-        if max(used, default=0.0) <= _SAME and paired_difference(rival, chosen).clear:
+        decides = rival.payload is None or is_constant(rival.payload.tables) is None
+        if decides and max(used, default=0.0) <= _SAME and paired_difference(rival, chosen).clear:
             chosen = rival
     return chosen
 
